@@ -1,0 +1,141 @@
+//! The settings that this crate reads from the environment, all of them.
+
+use std::{env, ffi::OsString, path::PathBuf};
+
+use crate::{
+    error::{Code, Error, Result},
+    lifecycle::ledger::StateFolder,
+    names::Owner,
+};
+
+/// Where the ledgers are: `PROVIDER_STATE_DIR`.
+pub const STATE_DIR: &str = "PROVIDER_STATE_DIR";
+/// Whose things they are: `PROVIDER_OWNER`.
+pub const OWNER: &str = "PROVIDER_OWNER";
+
+/// What the environment says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Settings {
+    /// `PROVIDER_STATE_DIR`, or else `provider` in the state folder of the XDG base directories.
+    pub state_dir: Option<PathBuf>,
+    /// `PROVIDER_OWNER`.
+    pub owner: Option<Owner>,
+}
+
+impl Settings {
+    /// Reads the environment of the process.
+    ///
+    /// # Errors
+    /// [`Code::SpecInvalid`] naming the variable, if one is set to what it cannot be.
+    #[expect(clippy::disallowed_methods, reason = "this is the one place that may")]
+    pub fn from_env() -> Result<Self> {
+        Self::from_lookup(|name| env::var_os(name))
+    }
+
+    /// Reads the settings from another source than the process, for tests and for tools with settings of their own.
+    ///
+    /// # Errors
+    /// As for [`Settings::from_env`].
+    pub fn from_lookup(lookup: impl Fn(&str) -> Option<OsString>) -> Result<Self> {
+        let given = |name: &str| lookup(name).filter(|value| !value.is_empty());
+        let xdg = || {
+            given("XDG_STATE_HOME")
+                .map(PathBuf::from)
+                .filter(|path| path.is_absolute())
+        };
+        let home = || given("HOME").map(|home| PathBuf::from(home).join(".local/state"));
+        let state_dir = match given(STATE_DIR).map(PathBuf::from) {
+            Some(path) if path.is_relative() => {
+                return Err(Error::new(
+                    Code::SpecInvalid,
+                    format!(
+                        "{STATE_DIR} is {:?}, which is not an absolute path",
+                        path.display().to_string()
+                    ),
+                ));
+            }
+            Some(path) => Some(path),
+            None => xdg().or_else(home).map(|state| state.join("provider")),
+        };
+        let owner = given(OWNER)
+            .map(|value| Owner::new(value.to_string_lossy()))
+            .transpose()
+            .map_err(|error| Error::new(Code::SpecInvalid, format!("{OWNER}: {}", error.message())))?;
+        Ok(Self { state_dir, owner })
+    }
+
+    /// The state folder.
+    ///
+    /// # Errors
+    /// [`Code::SpecInvalid`] if the environment names none.
+    pub fn state_folder(&self) -> Result<StateFolder> {
+        self.state_dir.clone().map(StateFolder::at).ok_or_else(|| {
+            Error::new(
+                Code::SpecInvalid,
+                "there is no folder for the state: HOME is not set",
+            )
+            .with_advice(format!("set {STATE_DIR} to an absolute path"))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(pairs: &[(&str, &str)]) -> Result<Settings> {
+        Settings::from_lookup(|name| {
+            pairs
+                .iter()
+                .find(|(key, _)| *key == name)
+                .map(|(_, value)| value.into())
+        })
+    }
+
+    #[test]
+    fn the_nearest_setting_counts() {
+        let state_dir = |pairs| {
+            read(pairs)
+                .unwrap()
+                .state_dir
+                .map(|path| path.display().to_string())
+        };
+        assert_eq!(
+            state_dir(&[("HOME", "/h")]).as_deref(),
+            Some("/h/.local/state/provider")
+        );
+        assert_eq!(
+            state_dir(&[("HOME", "/h"), ("XDG_STATE_HOME", "/x")]).as_deref(),
+            Some("/x/provider")
+        );
+        assert_eq!(
+            state_dir(&[("HOME", "/h"), ("XDG_STATE_HOME", "relative")]).as_deref(),
+            Some("/h/.local/state/provider")
+        );
+        assert_eq!(
+            state_dir(&[("HOME", "/h"), (STATE_DIR, "/s")]).as_deref(),
+            Some("/s")
+        );
+        assert_eq!(state_dir(&[]), None);
+        assert!(
+            read(&[])
+                .unwrap()
+                .state_folder()
+                .unwrap_err()
+                .advice()
+                .contains(STATE_DIR)
+        );
+    }
+
+    #[test]
+    fn a_wrong_setting_is_named() {
+        assert!(
+            read(&[(STATE_DIR, "here")])
+                .unwrap_err()
+                .message()
+                .contains(STATE_DIR)
+        );
+        assert!(read(&[(OWNER, "Me!")]).unwrap_err().message().contains(OWNER));
+    }
+}

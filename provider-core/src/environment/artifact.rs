@@ -1,0 +1,125 @@
+//! What a build made, as data.
+
+use std::{collections::BTreeMap, fmt};
+
+use serde::{Deserialize, Serialize};
+
+use super::BuildRequest;
+use crate::{
+    error::{Code, Error, Result},
+    lifecycle::{ResourceRef, Timestamp},
+    names::ProviderId,
+    provider::Provider,
+};
+
+/// A built Environment on one provider: data that any process can launch from. Holding it owns nothing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Artifact {
+    /// The version of this record's form.
+    pub version: u32,
+    /// Which provider has it.
+    pub provider: ProviderId,
+    /// The account that owns it: a fingerprint that is no secret.
+    pub account: String,
+    /// The Environment's name.
+    pub environment: String,
+    /// The immutable reference that a launch uses.
+    pub reference: String,
+    /// What is deleted to delete it.
+    pub thing: ResourceRef,
+    /// What was made on the way and is deleted with it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub intermediates: Vec<ResourceRef>,
+    /// The digest of the specification.
+    pub spec_digest: String,
+    /// The digest of the lockfile.
+    pub lockfile_digest: String,
+    /// The digest or fingerprint of the base.
+    pub base: String,
+    /// Whether the same request would give the same content again.
+    pub reproducible: bool,
+    /// Whether the Environment names a language.
+    pub names_language: bool,
+    /// The contract that its sandboxes fulfil.
+    pub contract: String,
+    /// Variables of every command in its sandboxes.
+    #[serde(default)]
+    pub env_vars: BTreeMap<String, String>,
+    /// When it was built.
+    pub built: Timestamp,
+    /// When it expires; absent means never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires: Option<Timestamp>,
+}
+
+impl Artifact {
+    /// The version of the record's form that this code writes and reads.
+    pub const VERSION: u32 = 1;
+
+    /// The record of a finished build. `reference` is what a launch uses and never changes its meaning.
+    ///
+    /// # Errors
+    /// [`Code::Internal`] if the specification has no canonical form, which does not happen.
+    pub fn of_build(
+        request: &BuildRequest,
+        thing: &ResourceRef,
+        reference: impl Into<String>,
+        built: Timestamp,
+        expires: Option<Timestamp>,
+    ) -> Result<Self> {
+        Ok(Self {
+            version: Self::VERSION,
+            provider: thing.provider.clone(),
+            account: thing.account.clone(),
+            environment: request.spec().metadata.name.clone(),
+            reference: reference.into(),
+            thing: thing.clone(),
+            intermediates: Vec::new(),
+            spec_digest: request.spec().digest()?,
+            lockfile_digest: request.lockfile().digest().to_owned(),
+            base: request.base().fingerprint().to_owned(),
+            reproducible: request.base().is_pinned(),
+            names_language: request.spec().names_language(),
+            contract: request.spec().spec.contract.clone(),
+            env_vars: request.spec().spec.env.clone(),
+            built,
+            expires,
+        })
+    }
+
+    /// Refuses an artifact that this driver cannot launch.
+    ///
+    /// # Errors
+    /// [`Code::SpecInvalid`] if it belongs to another provider, account or endpoint, or is of a later version.
+    pub fn check_for(&self, provider: &dyn Provider) -> Result<()> {
+        let refuse = |words: String| {
+            Err(Error::new(Code::SpecInvalid, words)
+                .with_provider(provider.id())
+                .with_operation("launch"))
+        };
+        if self.version != Self::VERSION {
+            return refuse(format!(
+                "the artifact's record is of version {}, and {} is known",
+                self.version,
+                Self::VERSION
+            ));
+        }
+        if self.provider != *provider.id() {
+            return refuse(format!("{self} is an artifact of {}", self.provider));
+        }
+        if self.account != provider.account() || self.thing.endpoint != provider.endpoint() {
+            return refuse(format!(
+                "{self} belongs to account {} at {}",
+                self.account, self.thing.endpoint
+            ));
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Artifact {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.environment, self.reference)
+    }
+}

@@ -1,0 +1,41 @@
+//! What an image contains, and what is made of it.
+//!
+//! An [`EnvironmentSpec`] is what a user writes, in TOML or JSON. With the content of its files it is an
+//! [`Environment`]; with a [`Lockfile`], a [`BasePin`] and the values of its secrets a [`BuildRequest`]; built, it
+//! is an [`Artifact`].
+
+mod artifact;
+mod base;
+mod check;
+mod content;
+mod lockfile;
+mod parse;
+mod request;
+mod spec;
+
+pub use artifact::Artifact;
+pub use base::BasePin;
+pub use content::{Environment, FileContent};
+pub use lockfile::Lockfile;
+pub use parse::{Format, SPEC_MAX};
+pub use request::{BuildId, BuildRequest};
+pub use spec::{BaseRef, BuildSecret, Commands, EnvironmentSpec, FileSpec, Metadata, SecretMount, Spec};
+
+use sha2::{Digest as _, Sha256};
+
+/// The SHA-256 of some bytes, as 64 hexadecimal digits.
+pub fn sha256_hex(bytes: &[u8]) -> String {
+    Sha256::digest(bytes)
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
+}
+
+/// Whether the text is a SHA-256 as [`sha256_hex`] writes it, and not the placeholder of zeros.
+fn is_sha256_hex(text: &str) -> bool {
+    text.len() == 64
+        && text
+            .bytes()
+            .all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
+        && text.bytes().any(|b| b != b'0')
+}

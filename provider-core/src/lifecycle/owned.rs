@@ -1,0 +1,209 @@
+//! The guard of a remote thing.
+
+use std::{fmt, ops::Deref, panic::Location, sync::Arc};
+
+use super::{
+    Lifetime, Verb,
+    ledger::{KeptThing, Row},
+    session::Core,
+};
+use crate::error::{Code, Error, Result};
+
+/// The only owner of what one or several door calls made.
+///
+/// [`Owned::close`] deletes it and returns once it is seen to be gone. Dropping it only asks the session to do
+/// so: that needs no runtime, never blocks and never panics. The session's own close deletes what is still owned;
+/// afterwards dropping the guard does nothing.
+#[must_use = "dropping the guard deletes what it owns"]
+pub struct Owned<T> {
+    value: Option<T>,
+    deeds: Vec<Deed>,
+}
+
+/// The right, and the duty, to delete what one door call made.
+pub(crate) struct Deed {
+    pub(crate) core: Arc<Core>,
+    pub(crate) ordinal: u32,
+    pub(crate) lifetime: Lifetime,
+    pub(crate) site: &'static Location<'static>,
+}
+
+impl<T> Owned<T> {
+    pub(crate) fn new(value: T, deeds: Vec<Deed>) -> Self {
+        Self {
+            value: Some(value),
+            deeds,
+        }
+    }
+
+    /// Takes the duty to delete out of the guard.
+    pub(crate) fn into_deeds(mut self) -> Vec<Deed> {
+        std::mem::take(&mut self.deeds)
+    }
+
+    /// Deletes it and waits until it is seen to be gone, for at most the session's background deadline.
+    ///
+    /// Cancel safe: dropping the future does not stop the deletion.
+    ///
+    /// # Errors
+    /// [`Code::NotSeenGone`] with the reason. The session goes on trying at its close.
+    pub async fn close(self) -> Result<()> {
+        let mut deeds = self.into_deeds();
+        deeds.sort_by_key(|deed| deed.core.entry(deed.ordinal).map(|entry| entry.intent.kind));
+        let mut waiting = Vec::new();
+        let mut first_error = Ok(());
+        for deed in deeds {
+            let (tell, told) = tokio::sync::oneshot::channel();
+            let core = Arc::clone(&deed.core);
+            let until = core.background_deadline();
+            deed.core.spawn(async move {
+                let _ = tell.send(core.tear_down(deed.ordinal, until).await);
+            });
+            waiting.push(told);
+        }
+        for told in waiting {
+            let ended = told
+                .await
+                .unwrap_or_else(|_| Err(Error::new(Code::Internal, "a deletion ended without an answer")));
+            first_error = first_error.and(ended);
+        }
+        first_error
+    }
+
+    /// Leaves it where it is beyond the session, for this reason, until the end of the lifetime with which it was
+    /// made. Remembered on the disk before this returns.
+    ///
+    /// Cancel safe: once asked for, it is kept or the error says why not; without an answer, the report of the
+    /// session's close tells.
+    ///
+    /// # Errors
+    /// [`Code::CapabilityUnsupported`] if it cannot outlive its session there; [`Code::SpecInvalid`] without a
+    /// reason; [`Code::LedgerUnavailable`] if it cannot be remembered. It is then deleted as if dropped.
+    pub async fn keep(self, reason: impl Into<String>) -> Result<T> {
+        let reason = reason.into();
+        let mut this = self;
+        for deed in &this.deeds {
+            deed.may_be_kept(&reason)?;
+        }
+        let (tell, told) = tokio::sync::oneshot::channel();
+        let deeds = std::mem::take(&mut this.deeds);
+        if let Some(first) = deeds.first() {
+            let core = Arc::clone(&first.core);
+            core.spawn(async move {
+                let mut kept = Ok(());
+                for deed in &deeds {
+                    kept = kept.and(deed.keep(&reason).await);
+                }
+                if kept.is_err() {
+                    for deed in &deeds {
+                        deed.give_up();
+                    }
+                }
+                let _ = tell.send(kept);
+            });
+            told.await
+                .unwrap_or_else(|_| Err(Error::new(Code::Internal, "keeping ended without an answer")))?;
+        }
+        this.value
+            .take()
+            .ok_or_else(|| Error::new(Code::Internal, "the guard is empty"))
+    }
+}
+
+impl Deed {
+    fn may_be_kept(&self, reason: &str) -> Result<()> {
+        if reason.trim().is_empty() {
+            return Err(Error::new(Code::SpecInvalid, "keeping something needs a reason"));
+        }
+        if self.lifetime == Lifetime::Session {
+            return Err(Error::new(
+                Code::CapabilityUnsupported,
+                "it was made for its session, and its name says so",
+            )
+            .with_advice("choose Lifetime::Until or Lifetime::Unbounded before making it"));
+        }
+        if self.core.closing.is_cancelled() {
+            return Err(Error::new(Code::SessionClosed, "the session is closing"));
+        }
+        self.core.may_keep(self.ordinal)
+    }
+
+    async fn keep(&self, reason: &str) -> Result<()> {
+        let Some(entry) = self.core.entry(self.ordinal) else {
+            return Ok(());
+        };
+        for thing in entry.open_things() {
+            let kept = KeptThing {
+                run: self.core.run.clone(),
+                thing,
+                reason: reason.to_owned(),
+                until: entry.intent.expires,
+                at: self.core.clock.now(),
+            };
+            let folder = self.core.folder().clone();
+            let _busy = self.core.clock.busy();
+            let remembered = self
+                .core
+                .control
+                .spawn_blocking(move || folder.remember_kept(&kept))
+                .await;
+            remembered.unwrap_or_else(|_| Err(Error::new(Code::Internal, "remembering panicked")))?;
+        }
+        let row = Row::Kept {
+            ordinal: self.ordinal,
+            reason: reason.to_owned(),
+            until: entry.intent.expires,
+        };
+        self.core.write(Verb::WriteKept, row, true).await?;
+        tracing::info!(session = %self.core.run, ordinal = self.ordinal, reason, "kept");
+        Ok(())
+    }
+
+    /// Asks the session to delete it.
+    fn give_up(&self) {
+        if self.core.entry(self.ordinal).is_some_and(|entry| entry.is_open())
+            && !self.core.closing.is_cancelled()
+        {
+            tracing::warn!(
+                session = %self.core.run, ordinal = self.ordinal, site = %self.site,
+                "a guard was dropped; what it owns is deleted in the background"
+            );
+            let _ = self.core.enqueue(self.ordinal);
+        }
+    }
+}
+
+impl<T> Drop for Owned<T> {
+    fn drop(&mut self) {
+        for deed in &self.deeds {
+            deed.give_up();
+        }
+    }
+}
+
+impl<T> Deref for Owned<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        match &self.value {
+            Some(value) => value,
+            None => unreachable!("the value leaves the guard only together with the guard"),
+        }
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Owned<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ordinals: Vec<u32> = self.deeds.iter().map(|deed| deed.ordinal).collect();
+        f.debug_struct("Owned")
+            .field("value", &self.value)
+            .field("ordinals", &ordinals)
+            .finish()
+    }
+}
+
+impl<T: fmt::Display> fmt::Display for Owned<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
