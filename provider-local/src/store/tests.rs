@@ -1,0 +1,1 @@
+//! Tests of the state folder alone, without boxes.
