@@ -1,0 +1,67 @@
+# Looks for texts that must not be here. Arguments: lengths, sums, base and prime for the search, how many seconds to
+# search, the size in bytes from which a file is searched on its own, how many bytes of such a file to read, the second
+# since 1970 after which a file must have changed to be searched (or `all`), the control text, the directory for the
+# control file, the script that searches some files, then the folders.
+#
+# The control text is one of the wanted texts. It is in a variable of this process, in a file and in that file's name:
+# an answer in which it is not found in all three places comes from a search that does not work.
+LC_ALL=C
+export LC_ALL
+lengths=$1 sums=$2 base=$3 prime=$4 seconds=$5 alone=$6 cap=$7 since=$8 control=$9
+shift 9
+directory=$1 batch=$2
+shift 2
+
+printf 'probe=secrets/1\n'
+printf 'uid=%s\n' "$(id -u)"
+ends=$(($(date +%s) + seconds))
+
+control_file=$directory/.provider-probe-$control
+trap 'rm -f "$control_file"' EXIT
+trap 'exit 1' HUP INT TERM
+if ! (set -C && printf 'control: %s.\n' "$control" >"$control_file") 2>/dev/null; then
+    printf 'control=refused\nend=secrets/1\n'
+    exit 0
+fi
+printf 'control=written\n'
+
+search_some() { # kind, files...
+    some=$1
+    shift
+    /bin/sh -c "$batch" secrets-batch "$some" "$lengths" "$sums" "$base" "$prime" "$ends" "$cap" "$@"
+}
+
+# Lists entries of the folders "$@" that changed in time. File systems that only show the kernel's state are left out,
+# and so is what cannot be entered.
+list() { # tests and actions for find, as one line of words
+    test_words=$1
+    shift
+    if [ "$since" = all ]; then newer=; else newer="-newerct @$since"; fi
+    # shellcheck disable=SC2086 # words on purpose, all from this script and digits
+    find "$@" \( -fstype proc -o -fstype sysfs -o -fstype cgroup -o -fstype cgroup2 -o -fstype devpts \
+        -o -fstype mqueue -o -fstype debugfs -o -fstype tracefs -o -fstype securityfs -o -fstype bpf \
+        -o -fstype pstore -o -fstype configfs -o -fstype binfmt_misc -o -fstype hugetlbfs -o -fstype autofs \) \
+        -prune -o $newer $test_words 2>/dev/null
+}
+
+# 1. Variables and arguments of every process that may be read, this one's too.
+search_some environment /proc/[0-9]*/environ
+search_some arguments /proc/[0-9]*/cmdline
+
+# 2. Names, and what links point to.
+program=$(search_program)
+for place in $(list '-printf %p\n%l\n' "$@" | search); do
+    printf 'found=%s names\n' "$place"
+done
+
+# 3. Contents: small files many at a time, large ones alone.
+{
+    list "-type f ! -size +${alone}c -print0" "$@"
+    printf 'status/%s\0' "$?"
+} | xargs -0 -n 64 /bin/sh -c "$batch" secrets-batch files "$lengths" "$sums" "$base" "$prime" "$ends" "$cap" || exit 1
+{
+    list "-type f -size +${alone}c -print0" "$@"
+    printf 'status/%s\0' "$?"
+} | xargs -0 -n 1 /bin/sh -c "$batch" secrets-batch large "$lengths" "$sums" "$base" "$prime" "$ends" "$cap" || exit 1
+
+printf 'end=secrets/1\n'

@@ -1,0 +1,120 @@
+//! The contract from outside the crate: its page, and the row of the doctor that needs a process of its own.
+
+use provider_core::contract::docs::contract_md;
+
+/// `CONTRACT.md` is generated. Where it differs, the new text is written beside the test's output, to be copied.
+#[test]
+fn a03_the_page_is_the_generated_one() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../CONTRACT.md");
+    let page = std::fs::read_to_string(path).unwrap_or_default();
+    if page != contract_md() {
+        let fresh = concat!(env!("CARGO_TARGET_TMPDIR"), "/CONTRACT.md");
+        std::fs::write(fresh, contract_md()).unwrap();
+        panic!("CONTRACT.md is not what the contract says; the new text: cp {fresh} {path}");
+    }
+}
+
+#[cfg(target_os = "linux")]
+mod init {
+    use std::{
+        path::Path,
+        process::{Child, Command, Stdio},
+        sync::atomic::{AtomicBool, AtomicUsize, Ordering},
+        time::{Duration, Instant},
+    };
+
+    use provider_core::contract::{
+        Contract, Row, SANDBOX_V1,
+        doctor::{DoctorReport, RowReport, RowStatus, script},
+    };
+    use rustix::process::{Pid, WaitOptions, getpid, set_child_subreaper, waitpid};
+
+    /// Starts the doctor, asked only about PID 1.
+    fn start(folder: &Path, limit: Duration) -> Child {
+        let path = folder.join("doctor");
+        let contract = Contract {
+            reap_within: limit,
+            ..SANDBOX_V1
+        };
+        std::fs::write(&path, script(&contract, &[Row::Init])).unwrap();
+        Command::new("/bin/sh")
+            .arg(path)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap()
+    }
+
+    /// The doctor's exit code and its row.
+    fn finish(doctor: Child) -> (Option<i32>, RowReport) {
+        let output = doctor.wait_with_output().unwrap();
+        let report = DoctorReport::parse(&output.stdout).unwrap();
+        (
+            output.status.code(),
+            report.rows.into_iter().find(|row| row.row == Row::Init).unwrap(),
+        )
+    }
+
+    /// The children of this process that ended and wait for their status to be taken.
+    fn zombies() -> Vec<Pid> {
+        let own = format!("Z {} ", getpid().as_raw_nonzero());
+        let processes = std::fs::read_dir("/proc").unwrap().flatten();
+        let numbers = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+        numbers
+            .filter(|number| {
+                let stat = std::fs::read_to_string(format!("/proc/{number}/stat")).unwrap_or_default();
+                stat.rsplit_once(") ")
+                    .is_some_and(|(_, rest)| rest.starts_with(&own))
+            })
+            .filter_map(Pid::from_raw)
+            .collect()
+    }
+
+    /// This process stands in for PID 1: orphans among its descendants become its children. First it does not take
+    /// their status, then it does.
+    #[test]
+    fn a04_the_row_init_fails_where_orphans_are_not_reaped() {
+        let folder = tempfile::tempdir().unwrap();
+        set_child_subreaper(Some(getpid())).unwrap();
+        let begin = Instant::now();
+        let (code, row) = finish(start(folder.path(), Duration::from_secs(1)));
+        let took = begin.elapsed();
+        assert_eq!((code, row.status), (Some(1), RowStatus::Fail), "{row:?}");
+        assert!(row.found.contains("was not reaped in 1 s"), "{row:?}");
+        assert!(
+            took > Duration::from_secs(1) && took < Duration::from_secs(20),
+            "{took:?}"
+        );
+        let left = zombies();
+        assert_eq!(left.len(), 1, "the doctor's orphan waits here");
+        left.into_iter().for_each(reap);
+
+        let doctor = start(folder.path(), SANDBOX_V1.reap_within);
+        let own = doctor.id();
+        let (done, reaped) = (AtomicBool::new(false), AtomicUsize::new(0));
+        let (code, row) = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    // The doctor's own status is for the one who started it.
+                    for pid in zombies()
+                        .into_iter()
+                        .filter(|pid| pid.as_raw_nonzero().get().cast_unsigned() != own)
+                    {
+                        reap(pid);
+                        reaped.fetch_add(1, Ordering::Relaxed);
+                    }
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+            });
+            let answer = finish(doctor);
+            done.store(true, Ordering::Relaxed);
+            answer
+        });
+        set_child_subreaper(None).unwrap();
+        assert_eq!((code, row.status), (Some(0), RowStatus::Pass), "{row:?}");
+        assert_eq!(reaped.into_inner(), 1, "the orphan did not come here");
+    }
+
+    fn reap(pid: Pid) {
+        waitpid(Some(pid), WaitOptions::empty()).unwrap();
+    }
+}
