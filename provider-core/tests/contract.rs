@@ -1,5 +1,7 @@
 //! The contract from outside the crate: its page, and the row of the doctor that needs a process of its own.
 
+#![allow(clippy::unwrap_used, reason = "a test may end with a panic")]
+
 use provider_core::contract::docs::contract_md;
 
 /// `CONTRACT.md` is generated. Where it differs, the new text is written beside the test's output, to be copied.

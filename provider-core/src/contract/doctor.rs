@@ -184,5 +184,6 @@ impl fmt::Display for RowReport {
     }
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
+#[cfg(target_os = "linux")]
 mod tests;

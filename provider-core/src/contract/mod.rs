@@ -12,7 +12,8 @@ pub mod docs;
 pub mod doctor;
 #[cfg(any(test, feature = "memory"))]
 pub mod fixtures;
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod host;
 pub mod probe;
 mod row;

@@ -168,7 +168,8 @@ mod tests {
     }
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
+#[cfg(target_os = "linux")]
 mod host_tests {
     use super::*;
     use crate::contract::{SANDBOX_V1, host};
