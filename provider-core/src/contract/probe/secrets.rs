@@ -146,7 +146,7 @@ impl SecretSearch {
                 self.control_folder
             )));
         }
-        let (mut controls, mut lists) = (Vec::new(), Vec::new());
+        let (mut controls, mut lists) = (Vec::new(), 0);
         while let Some((key, value)) = answer.take_any() {
             let words: Vec<&str> = value.split(' ').collect();
             match (key.as_str(), words.as_slice()) {
@@ -183,19 +183,19 @@ impl SecretSearch {
                     let path = String::from_utf8_lossy(&answer.bytes(path)?).into_owned();
                     seen.partly.push((path, answer.number(bytes)?));
                 }
-                ("listed", [place, status]) => {
-                    lists.push(Where::of(&answer, place)?);
+                ("listed", [status]) => {
+                    lists += 1;
                     match *status {
-                        "status/0" => {}
+                        "0" => {}
                         // Folders that cannot be entered, or files that went away meanwhile.
-                        "status/1" => seen.unlisted = true,
+                        "1" => seen.unlisted = true,
                         _ => return Err(answer.broken("the files could not be listed".into())),
                     }
                 }
                 _ => return Err(answer.broken("it has an unknown line".into())),
             }
         }
-        if lists != [Where::Files, Where::Large] {
+        if lists != 1 {
             return Err(answer.broken("the files were not listed to their end".into()));
         }
         let missed = |place: &Where| {
@@ -362,8 +362,7 @@ impl SecretsAnswer {
         for (path, bytes) in &self.partly {
             lines.push(("partly", format!("large {bytes} {}", hex(path))));
         }
-        lines.push(("listed", format!("files status/{}", u8::from(self.unlisted))));
-        lines.push(("listed", "large status/0".into()));
+        lines.push(("listed", u8::from(self.unlisted).to_string()));
         render(Probe::Secrets, &lines)
     }
 }

@@ -25,43 +25,28 @@ if ! (set -C && printf 'control: %s.\n' "$control" >"$control_file") 2>/dev/null
 fi
 printf 'control=written\n'
 
-search_some() { # kind, files...
+# What one batch of things is searched with; the things follow.
+search_processes() { # kind, files...
     some=$1
     shift
-    /bin/sh -c "$batch" secrets-batch "$some" "$lengths" "$sums" "$base" "$prime" "$ends" "$cap" "$@"
+    /bin/sh -c "$batch" secrets-batch "$some" "$lengths" "$sums" "$base" "$prime" "$ends" "$alone" "$cap" "$@"
 }
 
-# Lists entries of the folders "$@" that changed in time. File systems that only show the kernel's state are left out,
-# and so is what cannot be entered.
-list() { # tests and actions for find, as one line of words
-    test_words=$1
-    shift
-    if [ "$since" = all ]; then newer=; else newer="-newerct @$since"; fi
-    # shellcheck disable=SC2086 # words on purpose, all from this script and digits
+# Variables and arguments of every process that may be read, this one's too.
+search_processes environment /proc/[0-9]*/environ
+search_processes arguments /proc/[0-9]*/cmdline
+
+# Names, targets of links and contents of what changed in time, in one walk. File systems that only show the kernel's
+# state are left out.
+if [ "$since" = all ]; then newer=; else newer="-newerct @$since"; fi
+{
+    # shellcheck disable=SC2086 # two words or none, of digits
     find "$@" \( -fstype proc -o -fstype sysfs -o -fstype cgroup -o -fstype cgroup2 -o -fstype devpts \
         -o -fstype mqueue -o -fstype debugfs -o -fstype tracefs -o -fstype securityfs -o -fstype bpf \
         -o -fstype pstore -o -fstype configfs -o -fstype binfmt_misc -o -fstype hugetlbfs -o -fstype autofs \) \
-        -prune -o $newer $test_words 2>/dev/null
-}
-
-# 1. Variables and arguments of every process that may be read, this one's too.
-search_some environment /proc/[0-9]*/environ
-search_some arguments /proc/[0-9]*/cmdline
-
-# 2. Names, and what links point to.
-program=$(search_program)
-for place in $(list '-printf %p\n%l\n' "$@" | search); do
-    printf 'found=%s names\n' "$place"
-done
-
-# 3. Contents: small files many at a time, large ones alone.
-{
-    list "-type f ! -size +${alone}c -print0" "$@"
+        -prune -o $newer -printf '%y %s %p\n%l\0' 2>/dev/null
     printf 'status/%s\0' "$?"
-} | xargs -0 -n 64 /bin/sh -c "$batch" secrets-batch files "$lengths" "$sums" "$base" "$prime" "$ends" "$cap" || exit 1
-{
-    list "-type f -size +${alone}c -print0" "$@"
-    printf 'status/%s\0' "$?"
-} | xargs -0 -n 1 /bin/sh -c "$batch" secrets-batch large "$lengths" "$sums" "$base" "$prime" "$ends" "$cap" || exit 1
+} | xargs -0 -n 100 /bin/sh -c "$batch" \
+    secrets-batch files "$lengths" "$sums" "$base" "$prime" "$ends" "$alone" "$cap" || exit 1
 
 printf 'end=secrets/1\n'
