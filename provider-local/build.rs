@@ -1,4 +1,5 @@
-//! Builds the helper with the caller's own compiler: a static program that needs neither a C library nor another target.
+//! Builds the helper with the caller's own compiler: a static program that needs neither a C library nor
+//! another target.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

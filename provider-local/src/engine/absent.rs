@@ -14,8 +14,8 @@ impl Engine {
     pub fn open(_config: EngineConfig) -> Result<Self, EngineError> {
         let system = format!("{} on {}", std::env::consts::OS, std::env::consts::ARCH);
         let reason = format!(
-            "{system} has no embedded engine, or provider-local was built without its feature \"embedded\"; it exists for \
-             Linux on x86_64 and aarch64"
+            "{system} has no embedded engine, or provider-local was built without its feature \
+             \"embedded\"; it exists for Linux on x86_64 and aarch64"
         );
         Err(EngineError::Unavailable { reason })
     }

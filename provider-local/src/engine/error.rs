@@ -48,7 +48,8 @@ pub enum EngineError {
     /// A command did not start: this is not the command's own exit code 127.
     #[error("could not {} {subject:?} in the box: {source}", step.words())]
     Exec {
-        /// At which step: [`Step::Exec`] for the program itself, [`Step::WorkingDirectory`], [`Step::User`], ...
+        /// At which step: [`Step::Exec`] for the program itself, [`Step::WorkingDirectory`], [`Step::User`],
+        /// ...
         step: Step,
         /// The program, or the folder.
         subject: String,

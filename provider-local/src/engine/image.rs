@@ -23,19 +23,20 @@ pub(super) struct Image {
 }
 
 impl Image {
-    /// Starts the program with this socket as its stdin. Without hooks between fork and exec the standard library spawns, so
-    /// the caller's memory is never copied.
-    pub(super) fn start(&self, store: &Store, socket: OwnedFd) -> Result<Child, EngineError> {
+    /// Starts the program with this socket as its stdin, and with the id of the box in its name, for `ps`.
+    /// Without hooks between fork and exec the standard library spawns, so the caller's memory is never
+    /// copied.
+    pub(super) fn start(&self, store: &Store, id: &str, socket: OwnedFd) -> Result<Child, EngineError> {
         let spare = socket.try_clone().map_err(spawn_error)?;
         let outcome = match self.in_memory() {
-            Ok(path) => spawn(&path, socket),
+            Ok(path) => spawn(&path, id, socket),
             Err(error) => Err(error),
         };
         match outcome {
             Ok(child) => Ok(child),
             Err(error) if is_forbidden(&error) => {
                 let path = self.on_disk(store).map_err(spawn_error)?;
-                spawn(path, spare).map_err(spawn_error)
+                spawn(path, id, spare).map_err(spawn_error)
             }
             Err(error) => Err(spawn_error(error)),
         }
@@ -46,7 +47,8 @@ impl Image {
         let file = match self.memory.get() {
             Some(file) => file,
             None => {
-                // Newer kernels want to be told that the file will be executed; older ones do not know the flag.
+                // Newer kernels want to be told that the file will be executed; older ones do not know the
+                // flag.
                 let file = sealed_file("sandbox-helper", PROGRAM, MemfdFlags::EXEC)
                     .or_else(|_| sealed_file("sandbox-helper", PROGRAM, MemfdFlags::empty()))?;
                 self.memory.get_or_init(|| file)
@@ -96,9 +98,9 @@ fn digest() -> String {
         .collect()
 }
 
-fn spawn(path: &Path, socket: OwnedFd) -> io::Result<Child> {
+fn spawn(path: &Path, id: &str, socket: OwnedFd) -> io::Result<Child> {
     Command::new(path)
-        .arg0("sandbox-helper")
+        .arg0(format!("sandbox-helper {id}"))
         .env_clear()
         .stdin(Stdio::from(socket))
         .stdout(Stdio::null())

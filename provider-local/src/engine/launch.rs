@@ -119,7 +119,7 @@ impl Helper {
         let (socket, other) =
             rustix::net::socketpair(family, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
                 .map_err(connection)?;
-        let child = shared.image.start(&shared.store, other)?;
+        let child = shared.image.start(&shared.store, id, other)?;
         let mut helper = Self {
             id: id.to_owned(),
             socket: Some(socket),
@@ -253,7 +253,8 @@ impl Drop for Helper {
         let Some(mut child) = self.child.take() else {
             return;
         };
-        // The end of the connection makes stage 1 kill the box and wait for all of it; killing stage 1 itself would not wait.
+        // The end of the connection makes stage 1 kill the box and wait for all of it; killing stage 1 itself
+        // would not wait.
         drop(self.socket.take());
         if !ends_within(self.process.as_ref(), Duration::from_secs(5)) {
             let _ = child.kill();

@@ -263,7 +263,7 @@ impl Link {
             scope: Scope::Tree,
         };
         if let Err(error) = self.send(&request, &[]) {
-            tracing::debug!(box_id = %self.id, %error, "a command that started too late lives until the box ends");
+            tracing::debug!(box_id = %self.id, %error, "a late command lives until the box ends");
         }
     }
 }

@@ -9,7 +9,8 @@ use std::time::Duration;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct EngineConfig {
-    /// Where layers, records and boxes lie; one folder for each user, on a real file system (no overlay, no network).
+    /// Where layers, records and boxes lie; one folder for each user, on a real file system (no overlay, no
+    /// network).
     pub state_dir: PathBuf,
     /// How long a box may take to start. Default 20 s.
     pub start_limit: Duration,
@@ -141,7 +142,8 @@ pub struct BoxPlan {
     pub hostname: String,
     /// Folders inside that a run box must not be able to change. They are made when missing.
     pub reserved: Vec<PathBuf>,
-    /// Files under `/run/secrets`, by name; readable for `identity` alone, in memory alone, and never part of a layer.
+    /// Files under `/run/secrets`, by name; readable for `identity` alone, in memory alone, and never part of
+    /// a layer.
     pub secrets: Vec<(String, SecretBytes)>,
 }
 
@@ -188,7 +190,8 @@ pub enum Stdin {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ExecSpec {
-    /// The program and its arguments. A program without a slash is searched in the `PATH` of `env`, inside the box.
+    /// The program and its arguments. A program without a slash is searched in the `PATH` of `env`, inside
+    /// the box.
     pub argv: Vec<OsString>,
     /// The variables.
     pub env: Vec<(OsString, OsString)>,
@@ -230,8 +233,8 @@ pub enum Exit {
 pub enum SignalScope {
     /// The command's own process.
     Process,
-    /// Its session and every descendant, in whatever session, that still has its line of parents. A process that forked
-    /// twice into a session of its own escapes this, and lives until the box stops.
+    /// Its session and every descendant, in whatever session, that still has its line of parents. A process
+    /// that forked twice into a session of its own escapes this, and lives until the box stops.
     Tree,
 }
 
@@ -255,7 +258,8 @@ pub struct Need {
 pub struct Isolation {
     /// Whether boxes have a user namespace of their own: as an ordinary user. As root, ids are real.
     pub user_namespace: bool,
-    /// Supplementary groups of the caller that every process in a box keeps, since an ordinary user cannot drop them.
+    /// Supplementary groups of the caller that every process in a box keeps, since an ordinary user cannot
+    /// drop them.
     pub kept_groups: Vec<u32>,
     /// Limits of memory, processes or CPU that are enforced: none yet, no cgroup is made.
     pub cgroups: bool,

@@ -46,7 +46,7 @@ const STAGES: &[(&str, &[Step])] = &[
             Step::Hide,
             Step::ReadOnly,
             Step::Reserve,
-            Step::LeaveOldRoot,
+            Step::Take,
             Step::Loop,
         ],
     ),

@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// Starts boxes, and removes what is left of them. Clones share it.
 ///
-/// All functions block for the time of some system calls (a start takes a few milliseconds), and may be called from any
-/// thread. Dropping the engine leaves its boxes alone.
+/// All functions block for the time of some system calls (a start takes a few milliseconds), and may be
+/// called from any thread. Dropping the engine leaves its boxes alone.
 #[derive(Clone, Debug)]
 pub struct Engine {
     shared: Arc<Shared>,
@@ -42,8 +42,8 @@ impl Engine {
     /// [`Engine::preflight`].
     ///
     /// # Errors
-    /// [`EngineError::Unavailable`] on systems without this engine; [`EngineError::Store`] when the state folder cannot be
-    /// used.
+    /// [`EngineError::Unavailable`] on systems without this engine; [`EngineError::Store`] when the state
+    /// folder cannot be used.
     pub fn open(config: EngineConfig) -> Result<Self, EngineError> {
         let store = Store::open(&config.state_dir)?;
         let shared = Shared {
@@ -80,14 +80,15 @@ impl Engine {
         }
     }
 
-    /// Tests each thing that boxes need, once and for real, with a tiny box that is removed again. Needs that could not be
-    /// tested because an earlier one failed are reported as missing too.
+    /// Tests each thing that boxes need, once and for real, with a tiny box that is removed again. Needs that
+    /// could not be tested because an earlier one failed are reported as missing too.
     pub fn preflight(&self) -> Vec<Need> {
         preflight::run(self)
     }
 
-    /// A text that changes when the base does: of [`Base::Host`] the release and the installed packages, of a folder the
-    /// paths, types, permissions, sizes and times of everything in it. 64 hexadecimal digits. Walks the folder.
+    /// A text that changes when the base does: of [`Base::Host`] the release and the installed packages, of a
+    /// folder the paths, types, permissions, sizes and times of everything in it. 64 hexadecimal digits.
+    /// Walks the folder.
     ///
     /// # Errors
     /// [`EngineError::Base`] when the base cannot be read.
@@ -97,11 +98,13 @@ impl Engine {
 
     /// Starts a box. After any error nothing of it is left: no folder, no process, no mount.
     ///
-    /// Not cancellable, but bounded by the start limit. When the calling process dies meanwhile, so does the box.
+    /// Not cancellable, but bounded by the start limit. When the calling process dies meanwhile, so does the
+    /// box.
     ///
     /// # Errors
-    /// [`EngineError::Start`] names the step, the thing and the fix; [`EngineError::BadInput`], [`EngineError::Store`],
-    /// [`EngineError::ForeignLayer`], [`EngineError::Base`], [`EngineError::Spawn`], [`EngineError::Timeout`].
+    /// [`EngineError::Start`] names the step, the thing and the fix; [`EngineError::BadInput`],
+    /// [`EngineError::Store`], [`EngineError::ForeignLayer`], [`EngineError::Base`], [`EngineError::Spawn`],
+    /// [`EngineError::Timeout`].
     pub fn start(&self, plan: &BoxPlan) -> Result<RunningBox, EngineError> {
         let running = launch::start(&self.shared, plan)?;
         let mut known = self.known();
@@ -118,8 +121,8 @@ impl Engine {
         Ok(self.shared.store.boxes()?)
     }
 
-    /// Removes a box, whatever its state: one of this engine is killed first; one whose lock is free is removed; one of
-    /// another living process is [`Removal::Busy`]. Idempotent.
+    /// Removes a box, whatever its state: one of this engine is killed first; one whose lock is free is
+    /// removed; one of another living process is [`Removal::Busy`]. Idempotent.
     ///
     /// # Errors
     /// The id is malformed, a process does not die, or the state folder refuses.

@@ -21,11 +21,11 @@ const LONGEST_GRACE: Duration = Duration::from_secs(10);
 /// How long the helper may take beyond the grace, and each kill after it.
 const KILL_LIMIT: Duration = Duration::from_secs(5);
 
-/// A box that runs. Clones share it; when the last is dropped, everything in the box is killed and its folder is removed,
-/// which takes a few milliseconds, at most some seconds, and needs no runtime.
+/// A box that runs. Clones share it; when the last is dropped, everything in the box is killed and its folder
+/// is removed, which takes a few milliseconds, at most some seconds, and needs no runtime.
 ///
-/// All functions may be called from any thread. They block: for the time of a system call or two inside the box, and
-/// [`stop`](Self::stop) for its grace.
+/// All functions may be called from any thread. They block: for the time of a system call or two inside the
+/// box, and [`stop`](Self::stop) for its grace.
 #[derive(Clone)]
 pub struct RunningBox {
     pub(super) inner: Arc<Inner>,
@@ -57,27 +57,31 @@ impl RunningBox {
         &self.inner.id
     }
 
-    /// Whether it still takes requests. It ends by [`stop`](Self::stop), or when its first process is killed from outside.
+    /// Whether it still takes requests. It ends by [`stop`](Self::stop), or when its first process is killed
+    /// from outside.
     pub fn is_alive(&self) -> bool {
         self.inner.link.is_alive()
     }
 
     /// Starts a command; comes back when the program was executed, or could not be.
     ///
-    /// Not cancellable, but bounded by the request limit; a command whose start is reported after that limit is killed.
+    /// Not cancellable, but bounded by the request limit; a command whose start is reported after that limit
+    /// is killed.
     ///
     /// # Errors
-    /// [`EngineError::Exec`] when the command did not start, [`EngineError::BadInput`], [`EngineError::BoxEnded`],
-    /// [`EngineError::Timeout`].
+    /// [`EngineError::Exec`] when the command did not start, [`EngineError::BadInput`],
+    /// [`EngineError::BoxEnded`], [`EngineError::Timeout`].
     pub fn spawn(&self, spec: &ExecSpec) -> Result<Process, EngineError> {
         process::spawn(&self.inner.link, &self.inner.id, spec)
     }
 
-    /// Signals a command, by the id of its [`Process`]. With [`SignalScope::Tree`] this also works after the command's own
-    /// end, for what it left in its session. SIGKILL of a tree comes back when nobody of it is left to be found.
+    /// Signals a command, by the id of its [`Process`]. With [`SignalScope::Tree`] this also works after the
+    /// command's own end, for what it left in its session. SIGKILL of a tree comes back when nobody of it is
+    /// left to be found.
     ///
     /// # Errors
-    /// [`EngineError::NoProcess`] when there is nobody to signal, [`EngineError::BoxEnded`], [`EngineError::Timeout`].
+    /// [`EngineError::NoProcess`] when there is nobody to signal, [`EngineError::BoxEnded`],
+    /// [`EngineError::Timeout`].
     pub fn signal(&self, process: u32, signal: i32, scope: SignalScope) -> Result<(), EngineError> {
         let number = u32::try_from(signal).unwrap_or(u32::MAX);
         let scope = match scope {
@@ -99,9 +103,9 @@ impl RunningBox {
         }
     }
 
-    /// Opens a file inside the box, as this user: links cannot lead out of the box, and permissions hold. `flags` are those of
-    /// open(2), `mode` the permissions of a new file, exactly. The file is opened without blocking: of a named pipe or a
-    /// device the caller sees `O_NONBLOCK`, so look at its type first.
+    /// Opens a file inside the box, as this user: links cannot lead out of the box, and permissions hold.
+    /// `flags` are those of open(2), `mode` the permissions of a new file, exactly. The file is opened
+    /// without blocking: of a named pipe or a device the caller sees `O_NONBLOCK`, so look at its type first.
     ///
     /// # Errors
     /// [`EngineError::File`] with the system's reason, [`EngineError::BadInput`], [`EngineError::BoxEnded`],
@@ -203,15 +207,15 @@ impl RunningBox {
         }
     }
 
-    /// Ends the box: SIGTERM to every process, SIGKILL to what is left after `grace` (at most 10 s). Comes back when all are
-    /// dead. The folder of a run box is removed; that of a build box stays, for [`publish`](Self::publish), until the last
-    /// clone is dropped.
+    /// Ends the box: SIGTERM to every process, SIGKILL to what is left after `grace` (at most 10 s). Comes
+    /// back when all are dead. The folder of a run box is removed; that of a build box stays, for
+    /// [`publish`](Self::publish), until the last clone is dropped.
     ///
     /// Idempotent; several threads may call it. After an error it can be called again.
     ///
     /// # Errors
-    /// [`EngineError::Timeout`] when a process does not even die of SIGKILL (it hangs in the kernel), or the folder cannot be
-    /// removed, which the next reap tries again.
+    /// [`EngineError::Timeout`] when a process does not even die of SIGKILL (it hangs in the kernel), or the
+    /// folder cannot be removed, which the next reap tries again.
     pub fn stop(&self, grace: Duration) -> Result<(), EngineError> {
         self.inner.end(grace)?;
         if self.inner.purpose == Purpose::Run {
@@ -221,12 +225,13 @@ impl RunningBox {
         }
     }
 
-    /// Turns what a build box changed into a layer: stops the box if it runs, and moves its upper folder into the store, by
-    /// one rename. When there is a layer of this key already, that one stays. The box is gone afterwards.
+    /// Turns what a build box changed into a layer: stops the box if it runs, and moves its upper folder into
+    /// the store, by one rename. When there is a layer of this key already, that one stays. The box is gone
+    /// afterwards.
     ///
     /// # Errors
-    /// [`EngineError::BadInput`] for a run box, or when it was published before; errors of [`stop`](Self::stop); or the store
-    /// refuses, and nothing is published.
+    /// [`EngineError::BadInput`] for a run box, or when it was published before; errors of
+    /// [`stop`](Self::stop); or the store refuses, and nothing is published.
     pub fn publish(&self, lock: &LayerLock, meta: serde_json::Value) -> Result<Layer, EngineError> {
         if self.inner.purpose != Purpose::Build {
             return Err(bad("a run box cannot become a layer"));

@@ -1,6 +1,7 @@
 //! Packets and descriptors over the control socket, the driver's side.
 
-use crate::helper::packet::{MAX_PACKET, PacketBuffer, Request};
+use crate::helper::codec::{MAX_PACKET, PacketBuffer};
+use crate::helper::packet::Request;
 use crate::helper::socket::MAX_FDS;
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::io::Errno;

@@ -1,11 +1,15 @@
 //! The root of the helper: a static program without a standard library and without a C library.
 //!
-//! Everything it does is in modules that the crate compiles as well; only what a bare program needs is here: the entry
-//! point, the panic handler, and the memory functions that the compiler calls.
+//! Everything it does is in modules that the crate compiles as well; only what a bare program needs is here:
+//! the entry point, the panic handler, and the memory functions that the compiler calls.
 #![no_std]
 #![no_main]
-#![allow(dead_code, reason = "the driver's half of the shared modules is not used here")]
+#![allow(
+    dead_code,
+    reason = "the driver's half of the shared modules is not used here"
+)]
 
+mod codec;
 mod credentials;
 mod exec;
 mod files;
@@ -24,10 +28,26 @@ mod sys;
 mod table;
 
 #[cfg(target_arch = "x86_64")]
-core::arch::global_asm!(".globl _start", "_start:", "xor ebp, ebp", "and rsp, -16", "call {main}", "ud2", main = sym main);
+core::arch::global_asm!(
+    ".globl _start",
+    "_start:",
+    "xor ebp, ebp",
+    "and rsp, -16",
+    "call {main}",
+    "ud2",
+    main = sym main,
+);
 
 #[cfg(target_arch = "aarch64")]
-core::arch::global_asm!(".globl _start", "_start:", "mov x29, #0", "mov x30, #0", "bl {main}", "brk #1", main = sym main);
+core::arch::global_asm!(
+    ".globl _start",
+    "_start:",
+    "mov x29, #0",
+    "mov x30, #0",
+    "bl {main}",
+    "brk #1",
+    main = sym main,
+);
 
 extern "C" fn main() -> ! {
     supervisor::run()
@@ -39,8 +59,8 @@ fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
     sys::exit(99)
 }
 
-// The loops read or write through volatile accesses, since the compiler would otherwise recognise them and replace them with
-// calls of the very functions they implement.
+// The loops read or write through volatile accesses, since the compiler would otherwise recognise them and
+// replace them with calls of the very functions they implement.
 
 /// # Safety
 /// As for C's `memcpy`.

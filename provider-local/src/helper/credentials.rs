@@ -18,7 +18,8 @@ pub(crate) struct Policy {
     pub(crate) capabilities: u64,
 }
 
-/// Gives up everything but the given identity. `setgid` comes before `setuid`, after which it would not be allowed.
+/// Gives up everything but the given identity. `setgid` comes before `setuid`, after which it would not be
+/// allowed.
 pub(crate) fn assume(policy: &Policy, uid: u32, gid: u32, groups: &[u32]) -> Result<(), (Step, Errno)> {
     let keep = if uid == 0 { policy.capabilities } else { 0 };
     drop_bounding_set(keep).map_err(|errno| (Step::Capabilities, errno))?;
@@ -36,7 +37,8 @@ pub(crate) fn assume(policy: &Policy, uid: u32, gid: u32, groups: &[u32]) -> Res
     Ok(())
 }
 
-/// EINVAL marks the first number that this kernel does not know; a capability that is not in the set is no error.
+/// EINVAL marks the first number that this kernel does not know; a capability that is not in the set is no
+/// error.
 fn drop_bounding_set(keep: u64) -> Answer<()> {
     for capability in 0..64 {
         if keep >> capability & 1 == 1 {

@@ -1,8 +1,8 @@
 //! Starts a command: the child's way from fork to execve.
 
+use super::codec::{Reader, Sink};
 use super::credentials::{Policy, assume};
 use super::mounts::{MAX_PATH, copy_text};
-use super::packet::{Reader, Sink};
 use super::step::Step;
 use super::sys::{self, Errno, Fd};
 use core::ffi::CStr;
@@ -102,8 +102,8 @@ fn prepare(policy: &Policy, request: &ExecRequest) -> Result<Command, (Step, Err
 
 fn connect_streams(request: &ExecRequest) -> Result<(), Errno> {
     for (number, stream) in (0..).zip(request.streams) {
-        // Without this /dev/stdout could not be opened by its own user. Files keep their owner: only a pipe can be given
-        // away safely, and for anything else the call is refused or pointless.
+        // Without this /dev/stdout could not be opened by its own user. Files keep their owner: only a pipe
+        // can be given away safely, and for anything else the call is refused or pointless.
         if is_pipe(stream) {
             let _ = sys::change_fd_owner(stream, request.uid, request.gid);
         }
@@ -137,7 +137,8 @@ fn read_block(block: &'static [u8]) -> Option<Command> {
     })
 }
 
-/// Notes where the texts begin and steps over them, so that a broken block is refused before anything is done.
+/// Notes where the texts begin and steps over them, so that a broken block is refused before anything is
+/// done.
 fn read_texts(reader: &mut Reader<'static>) -> Option<Texts> {
     let count = usize::try_from(reader.u32()?).ok()?;
     let start = *reader;
@@ -176,8 +177,8 @@ fn execute(command: &Command) -> Errno {
         return Errno::INVAL;
     };
     let start = |path: &CStr| {
-        // SAFETY: both lists end with a zero, since they have one word more than texts and the memory was zeroed; the
-        // texts are NUL-terminated and lie in a mapping that stays.
+        // SAFETY: both lists end with a zero, since they have one word more than texts and the memory was
+        // zeroed; the texts are NUL-terminated and lie in a mapping that stays.
         unsafe { sys::execute(path, arguments, environment) }
     };
     if program.to_bytes().contains(&b'/') {
@@ -195,7 +196,8 @@ fn search_path(command: &Command) -> &'static [u8] {
         .unwrap_or(DEFAULT)
 }
 
-/// Tries the program in each folder, as a shell does: a file that may not be executed is remembered, and the search goes on.
+/// Tries the program in each folder, as a shell does: a file that may not be executed is remembered, and the
+/// search goes on.
 fn search(program: &CStr, folders: &[u8], start: impl Fn(&CStr) -> Errno) -> Errno {
     let mut verdict = Errno::NOENT;
     if program.is_empty() {

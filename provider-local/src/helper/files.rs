@@ -1,5 +1,5 @@
-//! File operations, each in a child of its own with the credentials of the request, inside the box: links cannot lead out
-//! of it, permissions hold, and a path that blocks does not block the box.
+//! File operations, each in a child of its own with the credentials of the request, inside the box: links
+//! cannot lead out of it, permissions hold, and a path that blocks does not block the box.
 
 use super::credentials::{Policy, assume};
 use super::packet::{FileAction, Reply};

@@ -1,11 +1,13 @@
-//! The first process of the box: sets it up, starts commands, does file operations, reaps, and ends everything.
+//! The first process of the box: sets it up, starts commands, does file operations, reaps, and ends
+//! everything.
 
+use super::codec::Reader;
 use super::credentials::Policy;
 use super::exec::{self, ExecRequest};
 use super::files::{self, FileRequest};
 use super::mount_api as api;
 use super::mounts::carry_out;
-use super::packet::{Reader, Reply, Request, Scope};
+use super::packet::{Reply, Request, Scope};
 use super::plan::Header;
 use super::processes::signal_tree;
 use super::socket::{self, Received, reply};
@@ -65,7 +67,8 @@ fn set_up<'a>(go_ahead: Fd, header: &Header<'a>, actions: &mut Reader<'a>) -> Re
     api::mount(c"none", c"/", c"none", private, c"").map_err(failed(Step::PrivateMounts))?;
     sys::set_hostname(header.hostname).map_err(failed(Step::Hostname))?;
     carry_out(actions, header.user_namespace.is_some())?;
-    // Nobody in the box may look into the memory or the descriptors of this process. The id map needed it dumpable.
+    // Nobody in the box may look into the memory or the descriptors of this process. The id map needed it
+    // dumpable.
     sys::process_control(PR_SET_DUMPABLE, 0).map_err(failed(Step::Process))?;
     sys::set_blocked_signals(WATCHED_SIGNALS).map_err(failed(Step::Loop))?;
     let policy = Policy {
@@ -95,7 +98,8 @@ struct Init {
 }
 
 impl Init {
-    /// Until the driver is gone or asks for the end. Leaving ends every process of the box, by the kernel's hand.
+    /// Until the driver is gone or asks for the end. Leaving ends every process of the box, by the kernel's
+    /// hand.
     fn serve(&mut self) {
         let mut received = Received::new();
         let mut entries = [Poll::NOTHING; Table::SIZE + 2];
@@ -199,7 +203,8 @@ impl Init {
         let _ = reply(self.socket, &answer, None);
     }
 
-    /// The status pipe of a starting command is readable: closed by execve, or with the reason of its failure.
+    /// The status pipe of a starting command is readable: closed by execve, or with the reason of its
+    /// failure.
     fn learn_start(&mut self, fd: Fd) {
         let mut message = [0_u8; exec::STATUS_SIZE];
         let length = sys::read(fd, &mut message);

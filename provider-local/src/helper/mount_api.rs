@@ -93,8 +93,8 @@ pub(crate) fn fs_create(context: Fd) -> Answer<()> {
     unsafe { call(nr::FSCONFIG, [number(context), CONFIG_CREATE, 0, 0, 0, 0]) }.map(drop)
 }
 
-/// A mount of the file system that was made, attached nowhere yet. Attributes 1, 2, 4, 8 are read-only, no set-user-id,
-/// no devices, no execution.
+/// A mount of the file system that was made, attached nowhere yet. Attributes 1, 2, 4, 8 are read-only, no
+/// set-user-id, no devices, no execution.
 pub(crate) fn fs_mount(context: Fd, attributes: usize) -> Answer<Fd> {
     const FSMOUNT_CLOEXEC: usize = 1;
     // SAFETY: this call takes no pointer.

@@ -1,9 +1,9 @@
 //! Carries out the actions of a plan, in the first process of the box.
 
+use super::codec::Reader;
 use super::mount_api as api;
 use super::nr::{O_DIRECTORY, O_NOFOLLOW};
 use super::overlay;
-use super::packet::Reader;
 use super::plan::{Action, Flags, Owner};
 use super::step::Step;
 use super::sys::{self, AT_CWD, AT_SYMLINK_NOFOLLOW, Answer, Errno, Fd};
@@ -11,6 +11,9 @@ use core::ffi::CStr;
 
 /// The longest path that is handled, in bytes, its NUL included.
 pub(crate) const MAX_PATH: usize = 4096;
+
+/// How many mounts of this machine can be kept at hand.
+const MAX_SLOTS: usize = 64;
 
 /// What could not be done, and to which thing.
 #[derive(Clone, Copy, Debug)]
@@ -23,7 +26,7 @@ pub(crate) struct Failure<'a> {
 /// Carries out all actions that follow the header.
 pub(crate) fn carry_out<'a>(reader: &mut Reader<'a>, user_namespace: bool) -> Result<(), Failure<'a>> {
     let mut state = State {
-        old_root: -1,
+        taken: [-1; MAX_SLOTS],
         keep_owner: user_namespace,
     };
     while !reader.is_empty() {
@@ -51,19 +54,19 @@ fn describe<'a>(action: &Action<'a>) -> (Step, &'a CStr) {
         Action::Opaque { path, .. } => (Step::Opaque, path),
         Action::Overlay(overlay) => (Step::Overlay, overlay.target),
         Action::Enter { root } => (Step::EnterRoot, root),
-        Action::Bind { source, .. } => (Step::Bind, source),
+        Action::Take { source, .. } => (Step::Take, source),
+        Action::Bind { target, .. } => (Step::Bind, target),
         Action::Proc { target } => (Step::Proc, target),
         Action::Devpts { target, .. } => (Step::Devpts, target),
         Action::Hide { path } => (Step::Hide, path),
         Action::ReadOnly { path } => (Step::ReadOnly, path),
         Action::Reserve { path, .. } => (Step::Reserve, path),
-        Action::Leave => (Step::LeaveOldRoot, c""),
     }
 }
 
 struct State {
-    /// This machine's root, between `Enter` and `Leave`.
-    old_root: Fd,
+    /// Copies of mounts of this machine, attached nowhere, by slot.
+    taken: [Fd; MAX_SLOTS],
     /// In a user namespace everything that is made already has the one owner there is.
     keep_owner: bool,
 }
@@ -82,12 +85,9 @@ impl State {
             Action::Whiteout { path } => sys::make_whiteout(path),
             Action::Opaque { path, user_marks } => overlay::mark_opaque(path, user_marks),
             Action::Overlay(ref overlay) => overlay::mount(overlay),
-            Action::Enter { root } => self.enter(root),
-            Action::Bind {
-                source,
-                target,
-                flags,
-            } => self.bind(source, target, flags),
+            Action::Take { source, slot, flags } => self.take(source, slot, flags),
+            Action::Enter { root } => enter(root),
+            Action::Bind { slot, target, flags } => self.bind(slot, target, flags),
             Action::Proc { target } => api::mount(
                 c"proc",
                 target,
@@ -102,13 +102,12 @@ impl State {
                 api::MS_NOSUID | api::MS_NOEXEC,
                 options,
             ),
-            Action::Hide { path } => self.hide(path),
+            Action::Hide { path } => hide(path),
             Action::ReadOnly { path } => {
                 let flags = Flags::READ_ONLY.and(Flags::OPTIONAL).and(Flags::RECURSIVE);
-                bind_onto(AT_CWD, path, path, flags)
+                bind_onto(path, path, flags)
             }
             Action::Reserve { path, parents } => reserve(path, parents),
-            Action::Leave => self.leave(),
         }
     }
 
@@ -137,35 +136,42 @@ impl State {
         answer
     }
 
-    fn enter(&mut self, root: &CStr) -> Answer<()> {
-        self.old_root = sys::open(AT_CWD, c"/", sys::O_PATH | O_DIRECTORY, 0)?;
-        sys::change_dir(root)?;
-        // The old root ends up on top of the new one, where no path leads; `leave` takes it off.
-        api::pivot_here()?;
-        sys::change_dir(c"/")
-    }
-
-    fn leave(&mut self) -> Answer<()> {
-        sys::change_dir_to(self.old_root)?;
-        api::detach_here()?;
-        sys::close(self.old_root);
-        self.old_root = -1;
-        sys::change_dir(c"/")
-    }
-
-    fn bind(&self, source: &CStr, target: &CStr, flags: Flags) -> Answer<()> {
-        bind_onto(self.old_root, below_root(source)?, target, flags)
-    }
-
-    fn hide(&self, path: &CStr) -> Answer<()> {
-        match sys::file_mode(AT_CWD, path, 0) {
-            Err(errno) if is_absent(errno) => Ok(()),
-            Err(errno) => Err(errno),
-            Ok(mode) if mode & sys::S_IFMT == sys::S_IFDIR => {
-                tmpfs(path, c"mode=0755,size=4k", Flags::READ_ONLY.and(Flags::NO_EXEC))
-            }
-            Ok(_) => bind_onto(self.old_root, c"dev/null", path, Flags::READ_ONLY),
+    fn take(&mut self, source: &CStr, slot: u8, flags: Flags) -> Answer<()> {
+        let place = self.taken.get_mut(usize::from(slot)).ok_or(Errno::INVAL)?;
+        match api::open_tree(AT_CWD, source, flags.has(Flags::RECURSIVE)) {
+            Err(errno) if flags.has(Flags::OPTIONAL) && is_absent(errno) => Ok(()),
+            answer => answer.map(|mount| *place = mount),
         }
+    }
+
+    fn bind(&mut self, slot: u8, target: &CStr, flags: Flags) -> Answer<()> {
+        let place = self.taken.get_mut(usize::from(slot)).ok_or(Errno::INVAL)?;
+        match core::mem::replace(place, -1) {
+            -1 if flags.has(Flags::OPTIONAL) => Ok(()),
+            -1 => Err(Errno::NOENT),
+            mount => attach_restricted(mount, target, flags),
+        }
+    }
+}
+
+/// Nothing of the old root can be reached by a path any more when this comes back. It must not even stay
+/// stacked on the new one for a while, as `..` of a folder in the root would lead there.
+fn enter(root: &CStr) -> Answer<()> {
+    sys::change_dir(root)?;
+    api::pivot_here()?;
+    api::detach_here()?;
+    sys::change_dir(c"/")
+}
+
+/// The box's own /dev must be there.
+fn hide(path: &CStr) -> Answer<()> {
+    match sys::file_mode(AT_CWD, path, 0) {
+        Err(errno) if is_absent(errno) => Ok(()),
+        Err(errno) => Err(errno),
+        Ok(mode) if mode & sys::S_IFMT == sys::S_IFDIR => {
+            tmpfs(path, c"mode=0755,size=4k", Flags::READ_ONLY.and(Flags::NO_EXEC))
+        }
+        Ok(_) => bind_onto(c"/dev/null", path, Flags::READ_ONLY),
     }
 }
 
@@ -189,15 +195,19 @@ pub(crate) fn attributes(flags: Flags) -> u64 {
     u64::from(flags.0 & 0xf)
 }
 
-fn bind_onto(folder: Fd, source: &CStr, target: &CStr, flags: Flags) -> Answer<()> {
-    let recursive = flags.has(Flags::RECURSIVE);
-    let mount = match api::open_tree(folder, source, recursive) {
-        Err(errno) if flags.has(Flags::OPTIONAL) && is_absent(errno) => return Ok(()),
-        answer => answer?,
-    };
+/// Binds a path of the box onto another.
+fn bind_onto(source: &CStr, target: &CStr, flags: Flags) -> Answer<()> {
+    match api::open_tree(AT_CWD, source, flags.has(Flags::RECURSIVE)) {
+        Err(errno) if flags.has(Flags::OPTIONAL) && is_absent(errno) => Ok(()),
+        Err(errno) => Err(errno),
+        Ok(mount) => attach_restricted(mount, target, flags),
+    }
+}
+
+fn attach_restricted(mount: Fd, target: &CStr, flags: Flags) -> Answer<()> {
     let answer = (|| {
         if attributes(flags) != 0 {
-            api::restrict(mount, attributes(flags), recursive)?;
+            api::restrict(mount, attributes(flags), flags.has(Flags::RECURSIVE))?;
         }
         match api::attach(mount, target) {
             Err(errno) if flags.has(Flags::OPTIONAL) && is_absent(errno) => Ok(()),
@@ -208,8 +218,8 @@ fn bind_onto(folder: Fd, source: &CStr, target: &CStr, flags: Flags) -> Answer<(
     answer
 }
 
-/// A reserved path is made if it is missing. A folder above it that can be renamed would let its owner put another one in
-/// its place, so with `parents` each becomes a mount point, which the kernel refuses to move.
+/// A reserved path is made if it is missing. A folder above it that can be renamed would let its owner put
+/// another one in its place, so with `parents` each becomes a mount point, which the kernel refuses to move.
 fn reserve(path: &CStr, parents: bool) -> Answer<()> {
     let bytes = path.to_bytes();
     for (index, byte) in bytes.iter().enumerate().skip(1) {
@@ -218,7 +228,7 @@ fn reserve(path: &CStr, parents: bool) -> Answer<()> {
             let parent = copy_text(&mut buffer, bytes.get(..index).unwrap_or(&[]))?;
             make_missing_dir(parent)?;
             if parents {
-                bind_onto(AT_CWD, parent, parent, Flags::RECURSIVE)?;
+                bind_onto(parent, parent, Flags::RECURSIVE)?;
             }
         }
     }
@@ -227,7 +237,7 @@ fn reserve(path: &CStr, parents: bool) -> Answer<()> {
         .and(Flags::NO_SUID)
         .and(Flags::NO_DEV)
         .and(Flags::RECURSIVE);
-    bind_onto(AT_CWD, path, path, flags)
+    bind_onto(path, path, flags)
 }
 
 fn make_missing_dir(path: &CStr) -> Answer<()> {
@@ -248,14 +258,6 @@ pub(crate) fn copy_text<'a>(buffer: &'a mut [u8], bytes: &[u8]) -> Answer<&'a CS
     CStr::from_bytes_with_nul(place).map_err(|_| Errno::INVAL)
 }
 
-/// The path without the slashes in front, which the old root's descriptor stands for.
-fn below_root(path: &CStr) -> Answer<&CStr> {
-    let bytes = path.to_bytes_with_nul();
-    let slashes = bytes.iter().take_while(|byte| **byte == b'/').count();
-    let rest = bytes.get(slashes..).unwrap_or(&[]);
-    CStr::from_bytes_with_nul(rest).map_err(|_| Errno::INVAL)
-}
-
 fn is_absent(errno: Errno) -> bool {
     matches!(errno, Errno::NOENT | Errno::NOTDIR | Errno::LOOP)
 }
@@ -267,13 +269,6 @@ fn is_dir(folder: Fd, path: &CStr, flags: u32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn old_root_paths_lose_their_slashes() {
-        assert_eq!(below_root(c"/dev/null"), Ok(c"dev/null"));
-        assert_eq!(below_root(c"//x"), Ok(c"x"));
-        assert_eq!(below_root(c"/"), Ok(c""));
-    }
 
     #[test]
     fn text_that_does_not_fit_is_refused() {

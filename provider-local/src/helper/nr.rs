@@ -6,6 +6,7 @@ mod machine {
     pub(crate) const WRITE: usize = 1;
     pub(crate) const CLOSE: usize = 3;
     pub(crate) const MMAP: usize = 9;
+    pub(crate) const RT_SIGACTION: usize = 13;
     pub(crate) const RT_SIGPROCMASK: usize = 14;
     pub(crate) const SENDMSG: usize = 46;
     pub(crate) const RECVMSG: usize = 47;
@@ -81,6 +82,7 @@ mod machine {
     pub(crate) const EXIT_GROUP: usize = 94;
     pub(crate) const CLOCK_GETTIME: usize = 113;
     pub(crate) const KILL: usize = 129;
+    pub(crate) const RT_SIGACTION: usize = 134;
     pub(crate) const RT_SIGPROCMASK: usize = 135;
     pub(crate) const SETRESUID: usize = 147;
     pub(crate) const SETRESGID: usize = 149;

@@ -22,9 +22,9 @@ pub(crate) fn mark_opaque(path: &CStr, user_marks: bool) -> Answer<()> {
 
 /// Mounts an overlay.
 ///
-/// The kernel refuses a layer that lies below another layer (ELOOP), which is the rule when the base is this machine's
-/// root and the layers lie in a folder on it. Then mask and base are mounted as one overlay of their own, and that mount
-/// takes the base's place.
+/// The kernel refuses a layer that lies below another layer (ELOOP), which is the rule when the base is this
+/// machine's root and the layers lie in a folder on it. Then mask and base are mounted as one overlay of
+/// their own, and that mount takes the base's place.
 pub(crate) fn mount(overlay: &Overlay<'_>) -> Answer<()> {
     let can_stage = !overlay.stage.is_empty() && !overlay.mask.is_empty() && !overlay.base.is_empty();
     if !can_stage || !overlaps(overlay) {
@@ -41,9 +41,9 @@ pub(crate) fn mount(overlay: &Overlay<'_>) -> Answer<()> {
     attempt(overlay, c"", overlay.stage)
 }
 
-/// Tries the layers without the upper folder, since a failed mount with `volatile` leaves marks in the work folder that
-/// forbid the next. Where only `mount(2)` knows overlays, nothing is volatile and nothing can be tried for free: there, and
-/// only there, layers always get a floor of their own.
+/// Tries the layers without the upper folder, since a failed mount with `volatile` leaves marks in the work
+/// folder that forbid the next. Where only `mount(2)` knows overlays, nothing is volatile and nothing can be
+/// tried for free: there, and only there, layers always get a floor of their own.
 fn overlaps(overlay: &Overlay<'_>) -> bool {
     if overlay.layers.iter().next().is_none() {
         return false;

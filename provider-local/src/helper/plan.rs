@@ -1,10 +1,11 @@
 //! The plan of a box: what the helper does between its birth and "ready", as data that the driver writes.
 //!
-//! The driver decides everything (which mounts, which masks, which files); the helper only carries it out, one
-//! [`Action`] after the other. Paths before [`Action::Enter`] are this machine's; after it they are the box's own,
-//! so that no link inside a base or a layer can lead a write out of the box.
+//! The driver decides everything (which mounts, which masks, which files); the helper only carries it out,
+//! one [`Action`] after the other. Paths before [`Action::Enter`] are this machine's; after it they are the
+//! box's own, and nothing of this machine can be reached by any path, so that no link inside a base or a
+//! layer leads out of the box.
 
-use super::packet::{Reader, Sink};
+use super::codec::{Reader, Sink};
 use core::ffi::CStr;
 
 /// How the box is isolated and what its processes may do.
@@ -152,11 +153,17 @@ pub(crate) enum Action<'a> {
     Opaque { path: &'a CStr, user_marks: bool },
     /// An overlay.
     Overlay(Overlay<'a>),
-    /// The directory becomes the root; from here on paths are the box's own.
-    Enter { root: &'a CStr },
-    /// A path of this machine (absolute, without links) appears in the box.
-    Bind {
+    /// A path of this machine is kept at hand, as number `slot`, for a later [`Action::Bind`].
+    Take {
         source: &'a CStr,
+        slot: u8,
+        flags: Flags,
+    },
+    /// The directory becomes the root and the old root disappears; from here on paths are the box's own.
+    Enter { root: &'a CStr },
+    /// What was taken appears in the box.
+    Bind {
+        slot: u8,
         target: &'a CStr,
         flags: Flags,
     },
@@ -168,10 +175,9 @@ pub(crate) enum Action<'a> {
     Hide { path: &'a CStr },
     /// The path cannot be written; skipped when it does not exist.
     ReadOnly { path: &'a CStr },
-    /// The path exists, cannot be written, and with `parents` neither it nor a folder above it can be moved away.
+    /// The path exists, cannot be written, and with `parents` neither it nor a folder above it can be moved
+    /// away.
     Reserve { path: &'a CStr, parents: bool },
-    /// This machine's root disappears from the box.
-    Leave,
 }
 
 impl Header<'_> {
@@ -246,12 +252,9 @@ impl<'a> Action<'a> {
                 sink.u32(overlay.flags.0)
             }
             Action::Enter { root } => tagged(sink, 8, &[root]),
-            Action::Bind {
-                source,
-                target,
-                flags,
-            } => {
-                tagged(sink, 9, &[source, target])?;
+            Action::Bind { slot, target, flags } => {
+                tagged(sink, 9, &[target])?;
+                sink.u8(slot)?;
                 sink.u32(flags.0)
             }
             Action::Proc { target } => tagged(sink, 10, &[target]),
@@ -262,7 +265,11 @@ impl<'a> Action<'a> {
                 tagged(sink, 14, &[path])?;
                 sink.u8(u8::from(parents))
             }
-            Action::Leave => tagged(sink, 15, &[]),
+            Action::Take { source, slot, flags } => {
+                tagged(sink, 15, &[source])?;
+                sink.u8(slot)?;
+                sink.u32(flags.0)
+            }
         }
     }
 
@@ -304,8 +311,8 @@ impl<'a> Action<'a> {
             }),
             8 => Action::Enter { root: reader.text()? },
             9 => Action::Bind {
-                source: reader.text()?,
                 target: reader.text()?,
+                slot: reader.u8()?,
                 flags: Flags(reader.u32()?),
             },
             10 => Action::Proc {
@@ -321,7 +328,11 @@ impl<'a> Action<'a> {
                 path: reader.text()?,
                 parents: flag(reader)?,
             },
-            15 => Action::Leave,
+            15 => Action::Take {
+                source: reader.text()?,
+                slot: reader.u8()?,
+                flags: Flags(reader.u32()?),
+            },
             _ => return None,
         })
     }

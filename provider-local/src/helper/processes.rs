@@ -26,8 +26,9 @@ const NOBODY: Process = Process {
     member: false,
 };
 
-/// Signals the session of `leader` and everything that descends from its members. SIGKILL goes on until a look at /proc
-/// finds nobody left, so that a process cannot escape by forking. Says whether anybody was signalled.
+/// Signals the session of `leader` and everything that descends from its members. SIGKILL goes on until a
+/// look at /proc finds nobody left, so that a process cannot escape by forking. Says whether anybody was
+/// signalled.
 pub(crate) fn signal_tree(proc: Fd, leader: u32, signal: u32) -> Answer<bool> {
     let mut anybody = false;
     for _ in 0..MAX_ROUNDS {
@@ -256,8 +257,8 @@ mod tests {
             dead: false,
             member: false,
         };
-        // 10 leads; 11 is its child in the session; 13 descends through 12, which left the session; 20 is somebody else;
-        // 14 was handed to process 1 but kept the session.
+        // 10 leads; 11 is its child in the session; 13 descends through 12, which left the session; 20 is
+        // somebody else; 14 was handed to process 1 but kept the session.
         let mut seen = [
             process(13, 12, 12),
             process(10, 1, 10),

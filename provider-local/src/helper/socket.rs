@@ -1,7 +1,8 @@
 //! Packets with descriptors over the control socket.
 
+use super::codec::{MAX_PACKET, PacketBuffer};
 use super::nr;
-use super::packet::{MAX_PACKET, PacketBuffer, Reply};
+use super::packet::Reply;
 use super::sys::{Answer, Errno, Fd, call, close};
 use core::ptr;
 

@@ -65,8 +65,8 @@ steps! {
     ReadOnly = 19, "make a path read-only inside the box";
     /// A reserved path that the box may not change.
     Reserve = 20, "lock a reserved path";
-    /// The old root is let go.
-    LeaveOldRoot = 21, "let go of this machine's root";
+    /// A path of this machine is kept at hand for a bind mount.
+    Take = 21, "take a path of this machine";
     /// sethostname(2).
     Hostname = 22, "set the host name of the box";
     /// The first process is up, but its loop cannot start.

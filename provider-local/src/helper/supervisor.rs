@@ -1,8 +1,9 @@
-//! Stage 1: outside the box, with one thread. It makes the namespaces, ends the box when the driver is gone, and holds the
-//! lock of the box until every process in it is dead.
+//! Stage 1: outside the box, with one thread. It makes the namespaces, ends the box when the driver is gone,
+//! and holds the lock of the box until every process in it is dead.
 
+use super::codec::Reader;
 use super::init;
-use super::packet::{Reader, Reply, Request};
+use super::packet::{Reply, Request};
 use super::plan::{Header, IdMaps};
 use super::processes::open_proc_file;
 use super::socket::{self, Received, reply};
@@ -25,6 +26,8 @@ pub(crate) fn run() -> ! {
     let Ok(socket) = take_socket() else { sys::exit(90) };
     // Ctrl-C in the driver's terminal must reach the driver, which then closes its boxes in order.
     let _ = sys::new_session();
+    sys::reset_signals();
+    let _ = sys::set_blocked_signals(0);
     // Nor may this process keep the caller's working directory from being unmounted.
     let _ = sys::change_dir(c"/");
     let mut received = Received::new();
@@ -97,10 +100,9 @@ fn supervise(socket: Fd, length: u64, descriptors: &Descriptors) -> Result<(), F
         Some((pid, pidfd)) => {
             sys::close(go_ahead);
             let child = Child { pid, pidfd };
-            let answer = child.release(socket, gate, &header).map_err(|failed| {
+            let answer = child.release(socket, gate, &header).inspect_err(|_| {
                 let _ = sys::kill_pidfd(pidfd, SIGKILL);
                 let _ = sys::wait_for(pid);
-                failed
             });
             answer.and_then(|()| child.watch(socket, descriptors.driver))
         }
@@ -141,8 +143,8 @@ impl Child {
         answer
     }
 
-    /// Until the box has ended. A driver that forks without executing leaves a copy of its end of the socket behind, so its
-    /// death is watched as well.
+    /// Until the box has ended. A driver that forks without executing leaves a copy of its end of the socket
+    /// behind, so its death is watched as well.
     fn watch(&self, socket: Fd, driver: Fd) -> Result<(), Failed> {
         const GONE: i16 = POLLHUP | POLLRDHUP | POLLERR;
         loop {

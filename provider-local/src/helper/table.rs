@@ -105,7 +105,8 @@ impl Table {
         Some(entry)
     }
 
-    /// The process of a command, running or ended. A number that meanwhile went to another child is not the command's.
+    /// The process of a command, running or ended. A number that meanwhile went to another child is not the
+    /// command's.
     pub(crate) fn pid_of(&self, id: u32) -> Option<Known> {
         let commands = || {
             self.entries

@@ -73,7 +73,8 @@ impl Store {
     /// All boxes of the state folder, those of other processes included.
     ///
     /// # Errors
-    /// The folder cannot be read. A box that goes away meanwhile is left out; a journal that cannot be read is no error.
+    /// The folder cannot be read. A box that goes away meanwhile is left out; a journal that cannot be read
+    /// is no error.
     pub fn boxes(&self) -> Result<Vec<BoxEntry>, StoreError> {
         let folder = self.path("box");
         let mut entries = Vec::new();
@@ -116,7 +117,8 @@ impl Store {
         }))
     }
 
-    /// Removes a box whose lock is free. A box of this very process is busy here; [`Engine::remove_box`] ends it first.
+    /// Removes a box whose lock is free. A box of this very process is busy here; [`Engine::remove_box`] ends
+    /// it first.
     ///
     /// Idempotent, and safe against any number of callers in any number of processes.
     ///
@@ -159,7 +161,8 @@ impl Store {
         }
     }
 
-    /// Makes the folder of a box, locked before anybody can see it. Its layers exist, and stay while it is busy.
+    /// Makes the folder of a box, locked before anybody can see it. Its layers exist, and stay while it is
+    /// busy.
     pub(crate) fn create_box(&self, id: &str, journal: &Journal) -> Result<BoxDir, StoreError> {
         check_id(id)?;
         let _no_collection = self.collection_guard()?;
@@ -218,7 +221,8 @@ impl BoxDir {
         self.lock.as_ref().map(Held::file)
     }
 
-    /// Turns `up`, which no mount uses any more, into a layer. With a layer of this key already there, that one stays.
+    /// Turns `up`, which no mount uses any more, into a layer. With a layer of this key already there, that
+    /// one stays.
     pub(crate) fn publish(
         &self,
         lock: &LayerLock,

@@ -20,8 +20,8 @@ pub enum StoreError {
     },
     /// The folder belongs to another user.
     #[error(
-        "the state folder {} belongs to user {owner}, but this process runs as user {user}; choose another state folder, \
-         one for each user",
+        "the state folder {} belongs to user {owner}, but this process runs as user {user}; choose another \
+         state folder, one for each user",
         path.display()
     )]
     ForeignOwner {
@@ -34,8 +34,8 @@ pub enum StoreError {
     },
     /// The folder was written by another version.
     #[error(
-        "the state folder {} has the layout version {found:?}, this program knows {expected:?}; choose another state \
-         folder, or remove this one when nothing uses it",
+        "the state folder {} has the layout version {found:?}, this program knows {expected:?}; choose \
+         another state folder, or remove this one when nothing uses it",
         path.display()
     )]
     Version {
@@ -48,7 +48,7 @@ pub enum StoreError {
     },
     /// A name that cannot be a file name here.
     #[error(
-        "{name:?} is no valid {what}: 1 to {longest} of the characters {allowed} are, not beginning with a dot"
+        "{name:?} is no valid {what}: 1 to {longest} of the characters {allowed} are, with no dot in front"
     )]
     BadName {
         /// What the name should have been.
@@ -61,7 +61,10 @@ pub enum StoreError {
         allowed: &'static str,
     },
     /// A file of ours holds something else.
-    #[error("{} cannot be understood: {reason}; it was not written by this version, or was damaged", path.display())]
+    #[error(
+        "{} cannot be understood: {reason}; it was not written by this version, or was damaged",
+        path.display()
+    )]
     Unreadable {
         /// The file.
         path: PathBuf,
@@ -114,6 +117,7 @@ fn advice(error: &io::Error) -> &'static str {
             "; free some space there, or choose a state folder on another disk"
         }
         Some(Errno::ROFS | Errno::ACCESS | Errno::PERM) => "; choose a state folder that this user can write",
+        Some(Errno::NOENT) => "; the folder cannot hold files or was removed: choose another state folder",
         Some(Errno::NOTDIR) => "; a part of the path is no folder: choose another state folder",
         Some(Errno::NAMETOOLONG) => "; choose a state folder with a shorter path",
         Some(Errno::MFILE | Errno::NFILE) => "; raise the limit of open files",

@@ -95,7 +95,8 @@ pub(crate) fn read_if_there(path: &Path) -> Result<Option<Vec<u8>>, StoreError> 
     }
 }
 
-/// Removes a tree, also where folders in it forbid that to their owner (an overlay leaves such a folder behind).
+/// Removes a tree, also where folders in it forbid that to their owner (an overlay leaves such a folder
+/// behind).
 pub(crate) fn remove_tree(path: &Path) -> Result<(), StoreError> {
     let mut attempts = 0;
     loop {

@@ -7,8 +7,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The name of a layer, by content or recipe: 1 to 64 of `a-z A-Z 0-9 - _`. Usually the hexadecimal digest of all that
-/// went into it.
+/// The name of a layer, by content or recipe: 1 to 64 of `a-z A-Z 0-9 - _`. Usually the hexadecimal digest of
+/// all that went into it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct LayerKey(String);
@@ -101,8 +101,8 @@ impl Layer {
     }
 }
 
-/// The right to build one layer. Hold it from the look whether the layer exists until the record that names the layer is
-/// written: then no collection takes the layer away in between.
+/// The right to build one layer. Hold it from the look whether the layer exists until the record that names
+/// the layer is written: then no collection takes the layer away in between.
 #[derive(Debug)]
 pub struct LayerLock {
     key: LayerKey,
@@ -161,8 +161,8 @@ impl Store {
         Ok(layers)
     }
 
-    /// The right to build this layer. When another builder has it, this waits for at most `limit`; then look with
-    /// [`Store::layer`] whether that one built it.
+    /// The right to build this layer. When another builder has it, this waits for at most `limit`; then look
+    /// with [`Store::layer`] whether that one built it.
     ///
     /// # Errors
     /// [`StoreError::Locked`] after `limit`; or the system refuses.

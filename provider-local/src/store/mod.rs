@@ -5,15 +5,16 @@
 //! layer/<key>/{fs,meta.json}   layer/<key>.lock    built layers, immutable, published by one rename
 //! art/<name>.json                                  records of the driver, which name the layers they need
 //! box/<id>/{lock,journal.json,up,work,root}        one for each box
-//! tmp/  trash/  bin/                               things on their way in and out; the helper where it needs a file
+//! tmp/  trash/  bin/                               on the way in and out; the helper as a file, where needed
 //! ```
 //!
-//! The lock of a box is one open file that driver and helper share: it is free exactly when both are dead, and with the
-//! helper every process of the box. So a free lock is the proof that a box can be deleted, and no process numbers are needed.
-//! A box is made aside in `tmp`, locked, and renamed; it leaves by a rename to `trash`. Whatever moment a process is killed
-//! at, [`Store::reap`] of any later process removes the rest.
+//! The lock of a box is one open file that driver and helper share: it is free exactly when both are dead,
+//! and with the helper every process of the box. So a free lock is the proof that a box can be deleted, and
+//! no process numbers are needed. A box is made aside in `tmp`, locked, and renamed; it leaves by a rename to
+//! `trash`. Whatever moment a process is killed at, [`Store::reap`] of any later process removes the rest.
 //!
-//! Functions here block for the time of a few file operations, and are safe to call from several threads and processes.
+//! Functions here block for the time of a few file operations, and are safe to call from several threads and
+//! processes.
 
 mod boxes;
 mod error;

@@ -17,11 +17,12 @@ pub struct Record {
 }
 
 impl Store {
-    /// Writes a record, in place of an older one of the same name. After a power cut the old or the new one is there, whole.
+    /// Writes a record, in place of an older one of the same name. After a power cut the old or the new one
+    /// is there, whole.
     ///
     /// # Errors
-    /// [`StoreError::NoLayer`] when it names a layer that does not exist; a malformed name; or the system refuses, and the
-    /// older record stays.
+    /// [`StoreError::NoLayer`] when it names a layer that does not exist; a malformed name; or the system
+    /// refuses, and the older record stays.
     pub fn put_record(&self, name: &str, record: &Record) -> Result<(), StoreError> {
         let path = self.record_path(name)?;
         let _no_collection = self.collection_guard()?;

@@ -27,8 +27,8 @@ pub struct Collected {
 }
 
 impl Store {
-    /// Removes what killed processes left: boxes whose lock is free, unfinished things, the trash. Touches nothing that a
-    /// living process uses. Idempotent; waits while another process reaps.
+    /// Removes what killed processes left: boxes whose lock is free, unfinished things, the trash. Touches
+    /// nothing that a living process uses. Idempotent; waits while another process reaps.
     ///
     /// # Errors
     /// The first thing that could not be removed; everything else was tried.
@@ -84,10 +84,12 @@ impl Store {
         files::remove_tree(path).map(|()| Removal::Removed)
     }
 
-    /// Removes layers that no record names, no busy box stands on, no builder has locked, and `in_use` does not list.
+    /// Removes layers that no record names, no busy box stands on, no builder has locked, and `in_use` does
+    /// not list.
     ///
     /// # Errors
-    /// A record that cannot be read (then nothing is removed, since it may name any layer), or the system refuses.
+    /// A record that cannot be read (then nothing is removed, since it may name any layer), or the system
+    /// refuses.
     pub fn collect(&self, in_use: &[LayerKey]) -> Result<Collected, StoreError> {
         let mut trashed = Vec::new();
         let mut collected = Collected::default();

@@ -1,7 +1,7 @@
 //! What the trials share: an engine in a temporary folder, bases, and commands run to their end.
 
 use provider_local::engine::{
-    Base, BoxPlan, Engine, EngineConfig, EngineError, ExecSpec, Exit, Identity, Process, Purpose, RunningBox,
+    Base, BoxPlan, Engine, EngineConfig, ExecSpec, Exit, Identity, Process, RunningBox,
     Stdin,
 };
 use std::collections::BTreeSet;
@@ -13,27 +13,45 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-pub type Outcome = Result<(), libtest_mimic::Failed>;
+/// Why a trial ended early.
+pub(crate) enum Stopped {
+    /// This machine cannot show it.
+    Skipped(String),
+    /// It went wrong.
+    Failed(String),
+}
 
-pub const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+impl<E: std::error::Error> From<E> for Stopped {
+    fn from(error: E) -> Self {
+        Stopped::Failed(error.to_string())
+    }
+}
 
-pub fn is_root() -> bool {
+pub(crate) type Outcome = Result<(), Stopped>;
+
+pub(crate) fn skip(reason: impl Into<String>) -> Outcome {
+    Err(Stopped::Skipped(reason.into()))
+}
+
+pub(crate) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+pub(crate) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
 /// An engine with a state folder of its own, which must be empty of boxes at the end of the trial.
-pub struct World {
-    pub engine: Engine,
-    pub state: PathBuf,
+pub(crate) struct World {
+    pub(crate) engine: Engine,
+    pub(crate) state: PathBuf,
     _folder: tempfile::TempDir,
 }
 
 impl World {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::with(|_| ())
     }
 
-    pub fn with(change: impl FnOnce(&mut EngineConfig)) -> Self {
+    pub(crate) fn with(change: impl FnOnce(&mut EngineConfig)) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let state = folder.path().join("state");
         let mut config = EngineConfig::new(&state);
@@ -46,20 +64,20 @@ impl World {
         }
     }
 
-    pub fn run(&self, base: Base) -> RunningBox {
+    pub(crate) fn run(&self, base: Base) -> RunningBox {
         self.start(&BoxPlan::run(new_id(), base))
     }
 
-    pub fn build(&self, base: Base) -> RunningBox {
+    pub(crate) fn build(&self, base: Base) -> RunningBox {
         self.start(&BoxPlan::build(new_id(), base))
     }
 
-    pub fn start(&self, plan: &BoxPlan) -> RunningBox {
+    pub(crate) fn start(&self, plan: &BoxPlan) -> RunningBox {
         self.engine.start(plan).expect("a box")
     }
 
     /// Nothing of any box is left in the state folder.
-    pub fn assert_clean(&self) {
+    pub(crate) fn assert_clean(&self) {
         for folder in ["box", "tmp", "trash"] {
             let names: Vec<_> = fs::read_dir(self.state.join(folder))
                 .expect("a folder")
@@ -67,6 +85,10 @@ impl World {
                 .collect();
             assert!(names.is_empty(), "left in {folder}: {names:?}");
         }
+        self.assert_unmounted();
+    }
+
+    pub(crate) fn assert_unmounted(&self) {
         let mounts = fs::read_to_string("/proc/self/mountinfo").expect("mountinfo");
         assert!(
             !mounts.contains(&*self.state.to_string_lossy()),
@@ -76,21 +98,21 @@ impl World {
 }
 
 /// An id that no other trial uses.
-pub fn new_id() -> String {
+pub(crate) fn new_id() -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     format!("t{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
 /// What a command said and how it ended.
 #[derive(Debug)]
-pub struct Said {
-    pub exit: Exit,
-    pub out: String,
-    pub err: String,
+pub(crate) struct Said {
+    pub(crate) exit: Exit,
+    pub(crate) out: String,
+    pub(crate) err: String,
 }
 
 impl Said {
-    pub fn ok(self) -> String {
+    pub(crate) fn ok(self) -> String {
         assert_eq!(
             self.exit,
             Exit::Code(0),
@@ -101,12 +123,12 @@ impl Said {
         self.out
     }
 
-    pub fn failed(&self) -> bool {
+    pub(crate) fn failed(&self) -> bool {
         self.exit != Exit::Code(0)
     }
 }
 
-pub fn shell(script: &str, who: Identity) -> ExecSpec {
+pub(crate) fn shell(script: &str, who: Identity) -> ExecSpec {
     let mut spec = ExecSpec::new(who, ["sh", "-c", script]);
     spec.env.push(("PATH".into(), PATH.into()));
     spec.env.push(("LC_ALL".into(), "C".into()));
@@ -114,20 +136,20 @@ pub fn shell(script: &str, who: Identity) -> ExecSpec {
 }
 
 /// Runs a script to its end, as the sandbox user.
-pub fn say(running: &RunningBox, script: &str) -> Said {
+pub(crate) fn say(running: &RunningBox, script: &str) -> Said {
     finish(spawn(running, &shell(script, Identity::SANDBOX)))
 }
 
 /// Runs a script to its end, as root of the box.
-pub fn say_as_root(running: &RunningBox, script: &str) -> Said {
+pub(crate) fn say_as_root(running: &RunningBox, script: &str) -> Said {
     finish(spawn(running, &shell(script, Identity::ROOT)))
 }
 
-pub fn spawn(running: &RunningBox, spec: &ExecSpec) -> Process {
+pub(crate) fn spawn(running: &RunningBox, spec: &ExecSpec) -> Process {
     running.spawn(spec).expect("a command")
 }
 
-pub fn finish(process: Process) -> Said {
+pub(crate) fn finish(process: Process) -> Said {
     let stderr = File::from(process.stderr);
     let reader = std::thread::spawn(move || read_all(stderr));
     let out = read_all(File::from(process.stdout));
@@ -139,19 +161,19 @@ pub fn finish(process: Process) -> Said {
     }
 }
 
-pub fn read_all(mut file: File) -> String {
+pub(crate) fn read_all(mut file: File) -> String {
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes).expect("a stream");
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-pub fn with_stdin(mut spec: ExecSpec) -> ExecSpec {
+pub(crate) fn with_stdin(mut spec: ExecSpec) -> ExecSpec {
     spec.stdin = Stdin::Pipe;
     spec
 }
 
 /// A small root file system: a shell, some tools, their libraries, two account files.
-pub fn small_base() -> Base {
+pub(crate) fn small_base() -> Base {
     static BASE: OnceLock<(tempfile::TempDir, PathBuf)> = OnceLock::new();
     let (_, path) = BASE.get_or_init(|| {
         let folder = tempfile::tempdir().expect("a temporary folder");
@@ -201,19 +223,20 @@ fn fill_base(path: &Path) {
     fs::write(path.join("etc/base-file"), "base").expect("a file");
     for folder in ["bin", "lib", "lib64", "sbin"] {
         let real = path.join("usr").join(folder);
-        // On a machine with a merged /usr the tools were found below it, and programs name their loader in /lib64.
+        // On a machine with a merged /usr the tools were found below it, and programs name their loader in
+        // /lib64.
         if real.exists() && !path.join(folder).exists() {
             std::os::unix::fs::symlink(Path::new("usr").join(folder), path.join(folder)).expect("a link");
         }
     }
 }
 
-pub fn both_bases() -> [Base; 2] {
+pub(crate) fn both_bases() -> [Base; 2] {
     [Base::Host, small_base()]
 }
 
 /// Waits until a condition holds; the limit only bounds a failing trial.
-pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
+pub(crate) fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
     let start = Instant::now();
     while !condition() {
         assert!(
@@ -224,13 +247,19 @@ pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-pub fn identity(purpose: Purpose) -> Identity {
-    match purpose {
-        Purpose::Build => Identity::ROOT,
-        Purpose::Run => Identity::SANDBOX,
+/// The command lines of all processes that carry this text in them, this process left out.
+pub(crate) fn processes_with(text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/proc").expect("/proc").flatten() {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        if name.parse::<u32>().is_ok_and(|pid| pid != std::process::id()) {
+            let line = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+            let line = String::from_utf8_lossy(&line).replace('\0', " ");
+            if line.contains(text) {
+                found.push(format!("{name}: {line}"));
+            }
+        }
     }
-}
-
-pub fn error_of<T: std::fmt::Debug>(answer: Result<T, EngineError>) -> EngineError {
-    answer.expect_err("an error")
+    found
 }

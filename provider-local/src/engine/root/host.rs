@@ -1,7 +1,7 @@
 //! This machine's own root as a base: what of it a box may see.
 //!
-//! The rule: system folders, as an ordinary user without a home would see them. Everything else (homes, root's home, memory
-//! folders, mounts, folders that no standard knows) is empty or absent.
+//! The rule: system folders, as an ordinary user without a home would see them. Everything else (homes,
+//! root's home, memory folders, mounts, folders that no standard knows) is empty or absent.
 
 use super::accounts::Accounts;
 use super::mask::Mask;
@@ -54,8 +54,8 @@ const PRIVATE: &[&str] = &[
 /// How deep folders are searched for files that only root can read.
 const SEARCHED: &[(&str, usize)] = &[("etc", 6), ("var", 2), ("opt", 2), ("usr/local", 2)];
 
-/// Folders that a build in a user namespace writes to. They belong to the real root, whom it does not know; a folder of our
-/// own in the mask, at the same place, makes them writable.
+/// Folders that a build in a user namespace writes to. They belong to the real root, whom it does not know; a
+/// folder of our own in the mask, at the same place, makes them writable.
 const WRITABLE: &[(&str, usize)] = &[("usr/local", 4), ("var", 2), ("etc", 2), ("opt", 1)];
 
 /// A folder of the root.
@@ -104,7 +104,8 @@ impl Host {
             if metadata.is_symlink() && SYSTEM.contains(&name.as_str()) {
                 host.links.push((name, fs::read_link(&path).map_err(base_error)?));
             } else if metadata.is_dir() && SYSTEM.contains(&name.as_str()) {
-                // A file system of its own is not part of the root's, so an overlay of the root would show it empty.
+                // A file system of its own is not part of the root's, so an overlay of the root would show it
+                // empty.
                 host.must_split |= points.at(&path);
                 let blocked = facts.user_namespace() && points.below(&path);
                 let copied = blocked && name == "etc";
@@ -133,8 +134,8 @@ impl Host {
     /// Writes into the mask what hides and replaces parts of this machine's root.
     pub(crate) fn fill(&self, mask: &mut Mask, facts: &Facts, purpose: Purpose) {
         for (name, mode) in EMPTY.iter().chain(super::MOUNT_POINTS) {
-            // Split, the root's own overlay stands on the mask alone, so there is nothing to hide; and marking a folder as
-            // opaque on a tmpfs is not possible in a user namespace of older kernels.
+            // Split, the root's own overlay stands on the mask alone, so there is nothing to hide; and
+            // marking a folder as opaque on a tmpfs is not possible in a user namespace of older kernels.
             if self.must_split {
                 mask.dir(name, *mode)
             } else {
@@ -221,7 +222,8 @@ fn accounts(mask: &mut Mask, facts: &Facts, purpose: Purpose) {
     }
 }
 
-/// Calls `each` for what lies in a folder of this machine, down to a depth; goes into a folder where `each` says so.
+/// Calls `each` for what lies in a folder of this machine, down to a depth; goes into a folder where `each`
+/// says so.
 fn walk(folder: &Path, depth: usize, each: &mut impl FnMut(&Path, &fs::Metadata) -> bool) {
     for entry in fs::read_dir(Path::new("/").join(folder))
         .into_iter()

@@ -1,6 +1,6 @@
 //! What is mounted inside the new root: devices, /proc, /sys, memory folders, secrets, locks.
 
-use super::program::Program;
+use super::program::{Program, Taken};
 use crate::engine::EngineError;
 use crate::engine::facts::Facts;
 use crate::engine::plan::{BoxPlan, Purpose};
@@ -8,6 +8,7 @@ use crate::helper::plan::{Flags, Owner};
 use std::path::Path;
 
 const DEVICES: &[&str] = &["null", "zero", "full", "random", "urandom", "tty"];
+const PASSWORD_FILES: &[&str] = &["/etc/shadow", "/etc/gshadow"];
 const DEVICE_LINKS: &[(&str, &str)] = &[
     ("/dev/fd", "/proc/self/fd"),
     ("/dev/stdin", "/proc/self/fd/0"),
@@ -35,23 +36,57 @@ const READ_ONLY_KERNEL_PATHS: &[&str] = &[
     "/proc/sysrq-trigger",
 ];
 
-/// The name, in the scratch folder, of an empty file that nobody may read.
-pub(crate) const VEIL: &str = "veil";
+/// What a box gets of this machine, taken before its root is entered.
+#[derive(Debug)]
+pub(crate) struct Supplies {
+    sys: Taken,
+    devices: Vec<(&'static str, Taken)>,
+    /// Empty files that nobody may read.
+    veils: Vec<(&'static str, Taken)>,
+}
 
-/// Writes everything between "the root is entered" and "the old root is let go".
-pub(crate) fn write(
+impl Supplies {
+    pub(crate) fn take(program: &mut Program, scratch: &Path) -> Result<Self, EngineError> {
+        let sys = program.take(Path::new("/sys"), Flags::RECURSIVE)?;
+        let mut devices = Vec::new();
+        for name in DEVICES {
+            devices.push((
+                *name,
+                program.take(&Path::new("/dev").join(name), Flags::OPTIONAL)?,
+            ));
+        }
+        let veil = scratch.join("veil");
+        program.file(&veil, Owner::mode(0), b"")?;
+        let mut veils = Vec::new();
+        for path in PASSWORD_FILES {
+            veils.push((*path, program.take(&veil, Flags::OPTIONAL)?));
+        }
+        Ok(Self { sys, devices, veils })
+    }
+}
+
+/// Mounts what every box has, right after its root is entered.
+pub(crate) fn write_first(
+    program: &mut Program,
+    facts: &Facts,
+    supplies: &Supplies,
+) -> Result<(), EngineError> {
+    devices(program, facts, supplies)?;
+    kernel_folders(program, supplies)?;
+    memory_folders(program)
+}
+
+/// What the plan asks for, when everything else is in place.
+pub(crate) fn write_last(
     program: &mut Program,
     facts: &Facts,
     plan: &BoxPlan,
-    scratch: &Path,
+    supplies: &Supplies,
 ) -> Result<(), EngineError> {
-    kernel_folders(program)?;
-    devices(program, facts)?;
-    memory_folders(program)?;
     secrets(program, plan)?;
     if plan.purpose == Purpose::Run {
         if facts.user_namespace() {
-            veil_passwords(program, scratch)?;
+            veil_passwords(program, supplies)?;
         }
         for path in &plan.reserved {
             program.reserve(path, facts.user_namespace())?;
@@ -60,14 +95,13 @@ pub(crate) fn write(
     Ok(())
 }
 
-fn kernel_folders(program: &mut Program) -> Result<(), EngineError> {
+fn kernel_folders(program: &mut Program, supplies: &Supplies) -> Result<(), EngineError> {
     program.proc("/proc")?;
-    let flags = Flags::RECURSIVE
-        .and(Flags::READ_ONLY)
+    let flags = Flags::READ_ONLY
         .and(Flags::NO_SUID)
         .and(Flags::NO_DEV)
         .and(Flags::NO_EXEC);
-    program.bind(Path::new("/sys"), Path::new("/sys"), flags)?;
+    program.bind(&supplies.sys, Path::new("/sys"), flags)?;
     for path in HIDDEN_KERNEL_PATHS {
         program.hide(Path::new(path))?;
     }
@@ -77,16 +111,12 @@ fn kernel_folders(program: &mut Program) -> Result<(), EngineError> {
     Ok(())
 }
 
-fn devices(program: &mut Program, facts: &Facts) -> Result<(), EngineError> {
+fn devices(program: &mut Program, facts: &Facts, supplies: &Supplies) -> Result<(), EngineError> {
     program.tmpfs(Path::new("/dev"), "mode=0755,size=256k", Flags::NO_EXEC)?;
-    for name in DEVICES {
+    for (name, device) in &supplies.devices {
         let path = Path::new("/dev").join(name);
         program.file(&path, Owner::mode(0o666), b"")?;
-        program.bind(
-            &path,
-            &path,
-            Flags::NO_SUID.and(Flags::NO_EXEC).and(Flags::OPTIONAL),
-        )?;
+        program.bind(device, &path, Flags::NO_SUID.and(Flags::NO_EXEC))?;
     }
     for (path, target) in DEVICE_LINKS {
         program.link(Path::new(path), Path::new(target))?;
@@ -123,15 +153,11 @@ fn secrets(program: &mut Program, plan: &BoxPlan) -> Result<(), EngineError> {
     program.read_only(folder)
 }
 
-/// In a user namespace the one user owns every file, password files included. They hold no passwords, but programs expect
-/// them to be unreadable: a file without any permission, on a read-only mount, is.
-fn veil_passwords(program: &mut Program, scratch: &Path) -> Result<(), EngineError> {
-    for target in ["/etc/shadow", "/etc/gshadow"] {
-        program.bind(
-            &scratch.join(VEIL),
-            Path::new(target),
-            Flags::READ_ONLY.and(Flags::OPTIONAL),
-        )?;
+/// In a user namespace the one user owns every file, password files included. They hold no passwords, but
+/// programs expect them to be unreadable: a file without any permission, on a read-only mount, is.
+fn veil_passwords(program: &mut Program, supplies: &Supplies) -> Result<(), EngineError> {
+    for (path, veil) in &supplies.veils {
+        program.bind(veil, Path::new(path), Flags::READ_ONLY)?;
     }
     Ok(())
 }

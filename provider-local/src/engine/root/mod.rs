@@ -1,9 +1,10 @@
 //! The root file system of a box: turns a plan into the actions of the helper.
 //!
-//! Two layouts. *Whole*: one overlay is the root; from bottom to top it has the base, a mask that hides and replaces parts
-//! of it, the layers, and the box's own upper folder. *Split*: an overlay for each folder of the root, and one more for the
-//! root itself; needed for this machine's root in a user namespace, where the kernel refuses to take a folder with other
-//! mounts below it as a layer, and where `/usr` or `/var` are file systems of their own.
+//! Two layouts. *Whole*: one overlay is the root; from bottom to top it has the base, a mask that hides and
+//! replaces parts of it, the layers, and the box's own upper folder. *Split*: an overlay for each folder of
+//! the root, and one more for the root itself; needed for this machine's root in a user namespace, where the
+//! kernel refuses to take a folder with other mounts below it as a layer, and where `/usr` or `/var` are file
+//! systems of their own.
 
 mod accounts;
 mod host;
@@ -21,14 +22,15 @@ use super::plan::{Base, BoxPlan, EngineConfig, Fault, Purpose};
 use crate::helper::plan::{Flags, Header, IdMaps, Owner};
 use crate::store::{Layer, Layout, make_dir, make_dir_with_mode};
 use host::Folder;
+use inside::Supplies;
 use mask::Mask;
 use program::OverlaySpec;
 use std::ffi::CString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Docker's default set: enough for package managers, nothing that reaches out of the box.
-/// CHOWN, DAC_OVERRIDE, FOWNER, FSETID, KILL, SETGID, SETUID, SETPCAP, NET_BIND_SERVICE, NET_RAW, SYS_CHROOT, MKNOD,
+/// Docker's default set: enough for package managers, nothing that reaches out of the box. CHOWN,
+/// DAC_OVERRIDE, FOWNER, FSETID, KILL, SETGID, SETUID, SETPCAP, NET_BIND_SERVICE, NET_RAW, SYS_CHROOT, MKNOD,
 /// AUDIT_WRITE, SETFCAP.
 const BUILD_CAPABILITIES: &[u64] = &[0, 1, 3, 4, 5, 6, 7, 8, 10, 13, 18, 27, 29, 31];
 
@@ -71,12 +73,13 @@ pub(crate) fn prepare(
     make_dir(&places.scratch)?;
     let mut program = begin(config, facts, plan)?;
     program.tmpfs(&places.scratch, "mode=0755", Flags::default())?;
-    program.file(&places.scratch.join(inside::VEIL), Owner::mode(0), b"")?;
+    let supplies = Supplies::take(&mut program, &places.scratch)?;
     let builder = Builder {
         facts,
         plan,
         layers,
         places: &places,
+        supplies: &supplies,
     };
     let layout = match &plan.base {
         Base::Dir(path) => builder.on_folder(&mut program, path, state)?,
@@ -87,8 +90,7 @@ pub(crate) fn prepare(
             key: layer.key().to_string(),
         });
     }
-    inside::write(&mut program, facts, plan, &places.scratch)?;
-    program.leave()?;
+    inside::write_last(&mut program, facts, plan, &supplies)?;
     Ok(Prepared { program, layout })
 }
 
@@ -124,6 +126,7 @@ struct Builder<'a> {
     plan: &'a BoxPlan,
     layers: &'a [Layer],
     places: &'a Places<'a>,
+    supplies: &'a Supplies,
 }
 
 impl Builder<'_> {
@@ -210,7 +213,12 @@ impl Builder<'_> {
             stage: Some(scratch.join("stage")),
             flags: self.flags(),
         })?;
-        program.enter(&scratch.join("new"))
+        self.enter(program)
+    }
+
+    fn enter(&self, program: &mut Program) -> Result<(), EngineError> {
+        program.enter(&self.places.scratch.join("new"))?;
+        inside::write_first(program, self.facts, self.supplies)
     }
 
     fn split(&self, program: &mut Program, mask: &Mask, host: &host::Host) -> Result<(), EngineError> {
@@ -241,11 +249,14 @@ impl Builder<'_> {
         for folder in host.overlaid() {
             self.split_folder(program, mask, folder)?;
         }
-        program.enter(&scratch.join("new"))?;
+        let mut bound = Vec::new();
         for folder in host.bound() {
             let path = Path::new("/").join(&folder.name);
-            let flags = Flags::RECURSIVE.and(Flags::READ_ONLY).and(Flags::NO_SUID);
-            program.bind(&path, &path, flags)?;
+            bound.push((program.take(&path, Flags::RECURSIVE)?, path));
+        }
+        self.enter(program)?;
+        for (taken, path) in bound {
+            program.bind(&taken, &path, Flags::READ_ONLY.and(Flags::NO_SUID))?;
         }
         Ok(())
     }

@@ -68,7 +68,8 @@ mod tests {
     #[test]
     fn mount_points_are_read() {
         let points = MountPoints::parse(
-            b"1 0 8:1 / / rw - ext4 /dev/vda rw\n2 1 0:2 / /var/a\\040b rw - tmpfs x rw\n3 1 0:3 / /usr rw - x y z\n\nodd",
+            b"1 0 8:1 / / rw - ext4 /dev/vda rw\n2 1 0:2 / /var/a\\040b rw - tmpfs x rw\n\
+              3 1 0:3 / /usr rw - x y z\n\nodd",
         );
         assert!(points.at(Path::new("/usr")) && points.at(Path::new("/var/a b")));
         assert!(points.below(Path::new("/var")) && !points.below(Path::new("/usr")));

@@ -19,7 +19,8 @@ const READABLE: Owner = Owner {
     gid: 0,
 };
 
-/// Puts resolv.conf, hosts, hostname and, where the base has none, the certificates of this machine into the mask.
+/// Puts resolv.conf, hosts, hostname and, where the base has none, the certificates of this machine into the
+/// mask.
 pub(crate) fn describe(mask: &mut Mask, base: &Path, hostname: &str) {
     if let Ok(text) = fs::read("/etc/resolv.conf") {
         mask.file("etc/resolv.conf", READABLE, text);

@@ -1,7 +1,7 @@
 //! Writes the plan that the helper carries out.
 
 use crate::engine::EngineError;
-use crate::helper::packet::Sink;
+use crate::helper::codec::Sink;
 use crate::helper::plan::{Action, Flags, Header, Overlay, Owner, Texts};
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
@@ -19,8 +19,16 @@ impl Sink for Vec<u8> {
 pub(crate) struct Program {
     bytes: Vec<u8>,
     actions: usize,
+    taken: u8,
     /// For tests: the action with this number is replaced by one that fails.
     pub(crate) fail_at: Option<usize>,
+}
+
+/// A path of this machine that was taken.
+#[derive(Debug)]
+pub(crate) struct Taken {
+    slot: u8,
+    flags: Flags,
 }
 
 /// An overlay with owned paths.
@@ -126,9 +134,23 @@ impl Program {
         self.push(&Action::Enter { root: &text(root)? })
     }
 
-    pub(crate) fn bind(&mut self, source: &Path, target: &Path, flags: Flags) -> Result<(), EngineError> {
-        self.push(&Action::Bind {
+    /// Keeps a path of this machine at hand, before the root is entered.
+    pub(crate) fn take(&mut self, source: &Path, flags: Flags) -> Result<Taken, EngineError> {
+        let slot = self.taken;
+        self.taken = slot.checked_add(1).ok_or_else(too_long)?;
+        self.push(&Action::Take {
             source: &text(source)?,
+            slot,
+            flags,
+        })?;
+        Ok(Taken { slot, flags })
+    }
+
+    /// Lets it appear in the box, after the root is entered, with its flags and these.
+    pub(crate) fn bind(&mut self, taken: &Taken, target: &Path, flags: Flags) -> Result<(), EngineError> {
+        let flags = taken.flags.and(flags);
+        self.push(&Action::Bind {
+            slot: taken.slot,
             target: &text(target)?,
             flags,
         })
@@ -160,10 +182,6 @@ impl Program {
             path: &text(path)?,
             parents,
         })
-    }
-
-    pub(crate) fn leave(&mut self) -> Result<(), EngineError> {
-        self.push(&Action::Leave)
     }
 }
 
