@@ -4,9 +4,8 @@ use super::advice::advice;
 use super::error::Step;
 use super::plan::{Base, BoxPlan, ExecSpec, Identity, Need};
 use super::{Engine, EngineError};
-use crate::store::{Store, StoreError};
+use crate::store::{Store, unique};
 use rustix::process::PidfdFlags;
-use std::fs;
 use std::time::Duration;
 
 /// The needs that a start meets one after the other, and the steps of the helper that belong to each.
@@ -97,10 +96,7 @@ fn memory_program(engine: &Engine) -> Need {
 }
 
 fn state_folder(store: &Store) -> Need {
-    let path = store.path(&format!("tmp/preflight-{}", std::process::id()));
-    let written = fs::write(&path, b"probe").map_err(|error| StoreError::io("write", &path, error));
-    let removed = fs::remove_file(&path).map_err(|error| StoreError::io("remove", &path, error));
-    match written.and(removed) {
+    match store.try_writing() {
         Ok(()) => met("state_folder", store.root().display().to_string()),
         Err(error) => unmet(
             "state_folder",
@@ -112,15 +108,7 @@ fn state_folder(store: &Store) -> Need {
 
 /// Starts a box on an empty base. It has no program to run, so "no such file" is what success looks like.
 fn probe(engine: &Engine) -> Vec<Need> {
-    let id = format!(
-        "preflight-{}-{:?}",
-        std::process::id(),
-        std::thread::current().id()
-    );
-    let id: String = id
-        .chars()
-        .filter(|c| c.is_ascii_alphanumeric() || *c == '-')
-        .collect();
+    let id = format!("preflight-{}", unique());
     // Any folder will do, and this one is there.
     let base = engine.store().path("bin");
     let started = engine.start(&BoxPlan::run(id, Base::Dir(base)));

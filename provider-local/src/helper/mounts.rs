@@ -2,7 +2,7 @@
 
 use super::codec::Reader;
 use super::mount_api as api;
-use super::nr::{O_DIRECTORY, O_NOFOLLOW};
+use super::nr::O_NOFOLLOW;
 use super::overlay;
 use super::plan::{Action, Flags, Owner};
 use super::step::Step;

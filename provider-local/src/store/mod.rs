@@ -33,7 +33,7 @@ pub use records::Record;
 pub use sweep::{Collected, Reaped};
 
 pub(crate) use boxes::{BoxDir, Journal};
-pub(crate) use files::{is_there, make_dir, make_dir_with_mode};
+pub(crate) use files::{is_there, make_dir, make_dir_with_mode, unique};
 pub(crate) use layers::Layout;
 
 use files::{Held, Want};
@@ -100,6 +100,15 @@ impl Store {
         self.root.join(name)
     }
 
+    /// Writes and removes a file.
+    pub(crate) fn try_writing(&self) -> Result<(), StoreError> {
+        let _newborn = self.newborn_guard()?;
+        let path = self.path("tmp").join(unique());
+        let written = files::write_new(&path, b"probe");
+        let removed = fs::remove_file(&path).map_err(|error| StoreError::io("remove", &path, error));
+        written.and(removed)
+    }
+
     /// Held while something is made in `tmp` and not yet locked itself.
     fn newborn_guard(&self) -> Result<Held, StoreError> {
         Held::wait(&self.path("tmp"), Want::Shared)
@@ -151,7 +160,7 @@ fn claim(root: &Path) -> Result<(), StoreError> {
 fn write_once(root: &Path, name: &str, contents: &str) -> Result<String, StoreError> {
     let path = root.join(name);
     if !is_there(&path) {
-        let aside = root.join(format!(".{name}.{}", files::unique()));
+        let aside = root.join(format!(".{name}.{}", unique()));
         let written =
             files::write_new(&aside, contents.as_bytes()).and_then(|_| files::rename_new(&aside, &path));
         if !matches!(written, Ok(true)) {

@@ -152,7 +152,7 @@ fn reaping_takes_the_dead_and_leaves_the_living() {
     fs::create_dir(store.path("tmp/unfinished")).expect("a folder");
     fs::write(store.path("tmp/unfinished.json"), "").expect("a file");
     fs::create_dir_all(store.path("trash/old/work/work")).expect("a folder");
-    fs::set_permissions(store.path("trash/old/work/work"), Permissions::from_mode(0)).expect("a mode");
+    fs::set_permissions(store.path("trash/old/work/work"), Permissions::from_mode(0o0)).expect("a mode");
     let reaped = store.reap().expect("a reap");
     let expected = (vec!["dead".to_owned()], vec!["living".to_owned()], 3);
     assert_eq!((reaped.boxes, reaped.busy, reaped.others), expected);

@@ -1,8 +1,7 @@
 //! What the trials share: an engine in a temporary folder, bases, and commands run to their end.
 
 use provider_local::engine::{
-    Base, BoxPlan, Engine, EngineConfig, ExecSpec, Exit, Identity, Process, RunningBox,
-    Stdin,
+    Base, BoxPlan, Engine, EngineConfig, ExecSpec, Exit, Identity, Process, RunningBox, Stdin,
 };
 use std::collections::BTreeSet;
 use std::fs::{self, File};

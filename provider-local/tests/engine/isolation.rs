@@ -2,8 +2,8 @@
 
 use crate::common::*;
 use provider_local::engine::{Base, BoxPlan, Identity};
-use std::fs;
 use provider_local::store::LayerKey;
+use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -141,7 +141,11 @@ pub(crate) fn hostile_links_in_a_layer_stay_inside() -> Outcome {
             // Inside, the link leads nowhere, so the reserved folder cannot be made; outside, nothing may
             // happen.
             drop(world.engine.start(&plan));
-            assert_eq!(fs::read_dir(&victim)?.count(), 0, "{reserved} reached out of the box");
+            assert_eq!(
+                fs::read_dir(&victim)?.count(),
+                0,
+                "{reserved} reached out of the box"
+            );
         }
     }
     world.assert_clean();
@@ -231,10 +235,7 @@ pub(crate) fn a_box_does_not_see_processes_outside() -> Outcome {
     let world = World::new();
     let running = world.run(small_base());
     let other = world.run(small_base());
-    let _sleeper = spawn(
-        &other,
-        &shell("sleep 7100", Identity::SANDBOX),
-    );
+    let _sleeper = spawn(&other, &shell("sleep 7100", Identity::SANDBOX));
     // The first process, the shell, and the program that lists.
     assert_eq!(say(&running, "ls -d /proc/[0-9]* | wc -l").ok().trim(), "4");
     assert!(say(&running, &format!("kill -9 {}", std::process::id())).failed());

@@ -76,7 +76,7 @@ fn main() {
         commands::nothing_is_inherited,
         commands::a_dead_runtime_does_not_matter,
         commands::groups_are_set_where_they_can_be,
-        commands::a_thousand_commands_leave_no_descriptor,
+        commands::many_commands_leave_no_descriptor,
         processes::a_tree_is_killed_with_its_grandchildren,
         processes::a_tree_outlives_its_command_and_is_still_found,
         processes::one_process_alone_can_be_signalled,

@@ -51,7 +51,8 @@ pub(crate) fn a_tree_outlives_its_command_and_is_still_found() -> Outcome {
     let running = world.run(small_base());
     let process = spawn(&running, &shell("sleep 7002 & exit 0", Identity::SANDBOX));
     assert_eq!(process.exit.wait()?, Exit::Code(0));
-    assert_eq!(count(&running, "sleep 7002"), 1);
+    // It may still be on its way from fork to exec.
+    wait_until("it sleeps", || count(&running, "sleep 7002") == 1);
     let gone = running.signal(process.id, KILL, SignalScope::Process);
     assert!(matches!(gone, Err(EngineError::NoProcess)), "{gone:?}");
     running.signal(process.id, KILL, SignalScope::Tree)?;

@@ -39,6 +39,7 @@ const READ_ONLY_KERNEL_PATHS: &[&str] = &[
 /// What a box gets of this machine, taken before its root is entered.
 #[derive(Debug)]
 pub(crate) struct Supplies {
+    proc: Taken,
     sys: Taken,
     devices: Vec<(&'static str, Taken)>,
     /// Empty files that nobody may read.
@@ -47,6 +48,12 @@ pub(crate) struct Supplies {
 
 impl Supplies {
     pub(crate) fn take(program: &mut Program, scratch: &Path) -> Result<Self, EngineError> {
+        // A user namespace may mount /proc only while another one is in sight, so this comes before the old
+        // root goes.
+        let proc = scratch.join("proc");
+        program.dir(&proc, Owner::mode(0o555))?;
+        program.proc(&proc)?;
+        let proc = program.take(&proc, Flags::default())?;
         let sys = program.take(Path::new("/sys"), Flags::RECURSIVE)?;
         let mut devices = Vec::new();
         for name in DEVICES {
@@ -61,7 +68,12 @@ impl Supplies {
         for path in PASSWORD_FILES {
             veils.push((*path, program.take(&veil, Flags::OPTIONAL)?));
         }
-        Ok(Self { sys, devices, veils })
+        Ok(Self {
+            proc,
+            sys,
+            devices,
+            veils,
+        })
     }
 }
 
@@ -96,7 +108,7 @@ pub(crate) fn write_last(
 }
 
 fn kernel_folders(program: &mut Program, supplies: &Supplies) -> Result<(), EngineError> {
-    program.proc("/proc")?;
+    program.bind(&supplies.proc, Path::new("/proc"), Flags::default())?;
     let flags = Flags::READ_ONLY
         .and(Flags::NO_SUID)
         .and(Flags::NO_DEV)

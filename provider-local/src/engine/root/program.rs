@@ -156,9 +156,9 @@ impl Program {
         })
     }
 
-    pub(crate) fn proc(&mut self, target: &str) -> Result<(), EngineError> {
+    pub(crate) fn proc(&mut self, target: &Path) -> Result<(), EngineError> {
         self.push(&Action::Proc {
-            target: &c_text(target)?,
+            target: &text(target)?,
         })
     }
 
