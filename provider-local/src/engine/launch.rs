@@ -12,6 +12,7 @@ use crate::helper::packet::{Reply, Request};
 use crate::store::{BoxDir, Journal};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::MemfdFlags;
+use rustix::net::sockopt::Timeout;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use rustix::process::{Pid, PidfdFlags, Signal};
 use std::io;
@@ -119,6 +120,9 @@ impl Helper {
         let (socket, other) =
             rustix::net::socketpair(family, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
                 .map_err(connection)?;
+        // A helper that was stopped from outside must not block its driver for ever.
+        rustix::net::sockopt::set_socket_timeout(&socket, Timeout::Send, Some(shared.config.request_limit))
+            .map_err(connection)?;
         let child = shared.image.start(&shared.store, id, other)?;
         let mut helper = Self {
             id: id.to_owned(),

@@ -38,6 +38,7 @@ pub(crate) use layers::Layout;
 
 use files::{Held, Want};
 use std::fs::{self, DirBuilder, Permissions};
+use std::io::Read;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -173,7 +174,9 @@ fn write_once(root: &Path, name: &str, contents: &str) -> Result<String, StoreEr
 }
 
 fn new_owner_id() -> Result<String, StoreError> {
-    let path = Path::new("/proc/sys/kernel/random/uuid");
-    let uuid = fs::read_to_string(path).map_err(|error| StoreError::io("read", path, error))?;
-    Ok(uuid.trim().replace('-', ""))
+    let path = Path::new("/dev/urandom");
+    let mut bytes = [0; 16];
+    let read = fs::File::open(path).and_then(|mut file| file.read_exact(&mut bytes));
+    read.map_err(|error| StoreError::io("read", path, error))?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }

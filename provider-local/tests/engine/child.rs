@@ -1,7 +1,7 @@
 //! This test program as a child of itself: drivers that die, and worlds of their own.
 
 use crate::common::{Outcome, is_root};
-use crate::{crash, failures};
+use crate::{crash, failures, worlds};
 use std::io::{BufRead, BufReader};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -27,6 +27,11 @@ pub(crate) fn run_if_asked() -> bool {
         "panic" => crash::panicking(&state, &mark),
         "full-disk" => failures::full_disk_child(),
         "overlay-state" => failures::overlay_state_child(),
+        "deep-folder" => worlds::deep_folder_child(),
+        "mounts-below" => worlds::mounts_below_child(),
+        "own-file-systems" => worlds::own_file_systems_child(),
+        "masked-proc" => worlds::masked_proc_child(),
+        "no-memory-programs" => worlds::no_memory_programs_child(),
         "no-namespaces" => failures::no_namespaces_child(),
         other => panic!("unknown request {other:?}"),
     }
@@ -105,9 +110,17 @@ pub(crate) fn in_own_limits(what: &str) -> Outcome {
     in_own_world(what, "-Urm")
 }
 
+/// As [`in_own_limits`], with process numbers of its own as well.
+pub(crate) fn in_own_processes(what: &str) -> Outcome {
+    in_own_world(what, "-Urmpf")
+}
+
 fn in_own_world(what: &str, how: &str) -> Outcome {
     let mut command = Command::new("unshare");
     command.arg(how);
+    if how.contains('p') {
+        command.arg("--mount-proc");
+    }
     command.arg(this_program()).args([ASK, what]);
     let output = match command.output() {
         Ok(output) => output,
@@ -146,7 +159,7 @@ fn is_first_namespace() -> bool {
     std::fs::read_to_string("/proc/self/uid_map").is_ok_and(|map| map.contains("4294967295"))
 }
 
-fn mount(arguments: &[&str]) {
+pub(crate) fn mount(arguments: &[&str]) {
     let status = Command::new("mount").args(arguments).status().expect("mount");
     assert!(status.success(), "mount {arguments:?}");
 }

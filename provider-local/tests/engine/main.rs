@@ -13,6 +13,7 @@ mod isolation;
 mod layers;
 mod processes;
 mod user;
+mod worlds;
 
 use common::{Outcome, World};
 use libtest_mimic::{Arguments, Completion, Trial};
@@ -114,6 +115,11 @@ fn main() {
         failures::forbidden_namespaces_name_the_setting,
         failures::a_killed_first_process_ends_the_box,
         failures::a_killed_helper_ends_the_box,
+        worlds::a_state_folder_with_a_long_path,
+        worlds::mounts_below_system_folders,
+        worlds::system_folders_with_file_systems_of_their_own,
+        worlds::a_masked_proc_names_the_flag,
+        worlds::programs_in_memory_are_forbidden,
         crash::a_killed_driver_leaves_nothing_alive,
         crash::a_forked_copy_of_the_driver_does_not_keep_boxes,
         crash::a_driver_that_panics_leaves_nothing,
