@@ -116,13 +116,20 @@ mod on_this_machine {
     /// What is found of each secret besides the host's processes: place and path.
     fn found(search: &SecretSearch, command: &Command) -> Vec<(usize, Where, String)> {
         let seen = search.parse(&host::run(command)).unwrap();
-        let mut found: Vec<_> = seen
-            .hits
-            .into_iter()
+        let mut found: Vec<_> = in_files(&seen)
             .map(|hit| (hit.secret, hit.place, hit.path.unwrap_or_default()))
             .collect();
         found.sort();
         found
+    }
+
+    /// Processes of other tests may hold the same texts.
+    fn in_files(seen: &SecretsAnswer) -> impl Iterator<Item = Hit> {
+        let hits = seen
+            .hits
+            .iter()
+            .filter(|hit| !matches!(hit.place, Where::Environment | Where::Arguments));
+        hits.cloned()
     }
 
     /// Other tests have their secrets in the arguments of processes, so this one's are its own.
@@ -304,11 +311,9 @@ mod on_this_machine {
         search.file_cap = 1 << 20;
         let seen = search.parse(&host::run(&search.command())).unwrap();
         assert_eq!(seen.tallies[&Where::Files].unreadable, 1);
+        assert_eq!(in_files(&seen).next(), None);
         let size = (1 << 20) + CANARY.len() as u64;
-        assert_eq!(
-            (seen.partly, seen.hits),
-            (vec![(format!("{}/huge", folder.path()), size)], Vec::new())
-        );
+        assert_eq!(seen.partly, [(format!("{}/huge", folder.path()), size)]);
     }
 
     #[test]
