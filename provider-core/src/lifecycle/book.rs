@@ -44,6 +44,36 @@ impl Entry {
         }
     }
 
+    /// Takes in a row that speaks of this entry.
+    pub(crate) fn apply(&mut self, row: &Row) {
+        match row {
+            Row::Open { .. } | Row::Intent(_) => {}
+            Row::Acquired { things, .. } => {
+                for thing in things {
+                    if !self
+                        .things
+                        .iter()
+                        .any(|(known, _)| known.id == thing.id && known.kind == thing.kind)
+                    {
+                        self.things.push((thing.clone(), Standing::Open));
+                    }
+                }
+                (self.unresolved, self.not_made) = (false, false);
+            }
+            Row::NotMade { .. } => self.not_made = self.things.is_empty(),
+            Row::Unresolved { .. } => self.unresolved = true,
+            Row::Deleted { id, how, .. } => self.stand(id, &Standing::Gone(*how)),
+            Row::Undeletable { id, bound, .. } => self.stand(id, &Standing::Undeletable(bound.clone())),
+            Row::Kept { reason, until, .. } => self.kept = Some((reason.clone(), *until)),
+        }
+    }
+
+    fn stand(&mut self, id: &str, new: &Standing) {
+        for (_, standing) in self.things.iter_mut().filter(|(thing, _)| thing.id == id) {
+            *standing = new.clone();
+        }
+    }
+
     /// Whether something of it may still have to be deleted.
     pub fn is_open(&self) -> bool {
         if self.kept.is_some() || self.not_made {
@@ -94,51 +124,17 @@ impl Book {
                     .entry(intent.ordinal)
                     .or_insert_with(|| Entry::new(intent.clone()));
             }
-            Row::Acquired { ordinal, things } => {
+            Row::Acquired { ordinal, .. }
+            | Row::NotMade { ordinal }
+            | Row::Unresolved { ordinal }
+            | Row::Deleted { ordinal, .. }
+            | Row::Undeletable { ordinal, .. }
+            | Row::Kept { ordinal, .. } => {
                 if let Some(entry) = self.entries.get_mut(ordinal) {
-                    for thing in things {
-                        if !entry
-                            .things
-                            .iter()
-                            .any(|(known, _)| known.id == thing.id && known.kind == thing.kind)
-                        {
-                            entry.things.push((thing.clone(), Standing::Open));
-                        }
-                    }
-                    entry.unresolved = false;
-                    entry.not_made = false;
+                    entry.apply(row);
                 }
             }
-            Row::NotMade { ordinal } => {
-                self.change(*ordinal, |entry| entry.not_made = entry.things.is_empty())
-            }
-            Row::Unresolved { ordinal } => self.change(*ordinal, |entry| entry.unresolved = true),
-            Row::Deleted { ordinal, id, how } => self.stand(*ordinal, id, &Standing::Gone(*how)),
-            Row::Undeletable { ordinal, id, bound } => {
-                self.stand(*ordinal, id, &Standing::Undeletable(bound.clone()));
-            }
-            Row::Kept {
-                ordinal,
-                reason,
-                until,
-            } => {
-                self.change(*ordinal, |entry| entry.kept = Some((reason.clone(), *until)));
-            }
         }
-    }
-
-    fn change(&mut self, ordinal: u32, change: impl FnOnce(&mut Entry)) {
-        if let Some(entry) = self.entries.get_mut(&ordinal) {
-            change(entry);
-        }
-    }
-
-    fn stand(&mut self, ordinal: u32, id: &str, new: &Standing) {
-        self.change(ordinal, |entry| {
-            for (_, standing) in entry.things.iter_mut().filter(|(thing, _)| thing.id == id) {
-                *standing = new.clone();
-            }
-        });
     }
 
     /// One entry.

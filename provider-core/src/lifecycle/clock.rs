@@ -4,7 +4,7 @@ use std::{
     fmt,
     future::Future,
     sync::Arc,
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use async_trait::async_trait;
@@ -55,7 +55,7 @@ const LAST_PRINTABLE: u64 = 253_402_300_799_999;
 /// Where the lifecycle takes its time from: backoff, settle windows, deadlines and expiry.
 #[async_trait]
 pub trait Clock: fmt::Debug + Send + Sync + 'static {
-    /// The present moment. It may jump when the system's clock is set.
+    /// The present moment. It never goes back.
     fn now(&self) -> Timestamp;
 
     /// Waits. Cancel safe: dropping the future ends the wait.
@@ -85,15 +85,35 @@ impl Drop for Busy {
     }
 }
 
-/// The operating system's clock, with tokio's timer.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct SystemClock;
+/// The operating system's clock, with tokio's timer. It follows the time of day as it was when it was made, so
+/// that setting the machine's clock does not end or prolong a deadline.
+#[derive(Clone, Copy, Debug)]
+pub struct SystemClock {
+    made: Timestamp,
+    since: Instant,
+}
+
+impl SystemClock {
+    /// A clock that shows the time of day.
+    pub fn new() -> Self {
+        let day = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self {
+            made: Timestamp(u64::try_from(day.as_millis()).unwrap_or(u64::MAX)),
+            since: Instant::now(),
+        }
+    }
+}
+
+impl Default for SystemClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
 
 #[async_trait]
 impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Timestamp(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+        self.made.after(self.since.elapsed())
     }
 
     #[expect(clippy::disallowed_methods, reason = "this is the one place that may")]

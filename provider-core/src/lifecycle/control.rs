@@ -15,6 +15,9 @@ use tracing::{Instrument as _, instrument::WithSubscriber as _};
 
 use crate::error::{Code, Effect, Error, Result};
 
+/// The name of the thread.
+pub(crate) const THREAD: &str = "provider-control";
+
 static CONTROL: OnceLock<Handle> = OnceLock::new();
 static STARTING: Mutex<()> = Mutex::new(());
 
@@ -36,7 +39,7 @@ pub(crate) fn handle() -> Result<Handle> {
     let runtime = builder.build().map_err(cannot)?;
     let handle = runtime.handle().clone();
     std::thread::Builder::new()
-        .name("provider-control".into())
+        .name(THREAD.into())
         .spawn(move || runtime.block_on(std::future::pending::<()>()))
         .map_err(cannot)?;
     Ok(CONTROL.get_or_init(|| handle).clone())
@@ -96,10 +99,10 @@ pub(crate) mod idle {
         }
     }
 
-    /// Makes the control thread run its hooks again.
-    pub(crate) fn nudge() {
+    /// Runs something on the control thread, after what it was asked to do before, and then its hooks.
+    pub(crate) fn run(body: impl FnOnce() + Send + 'static) {
         if let Ok(control) = super::handle() {
-            control.spawn(async {});
+            control.spawn(async { body() });
         }
     }
 }

@@ -92,6 +92,11 @@ impl Creator {
         self.scope.cancelled.is_cancelled()
     }
 
+    /// When what is made expires; absent means never.
+    pub fn expires(&self) -> Option<Timestamp> {
+        self.scope.expires
+    }
+
     /// When the work must be done.
     pub fn deadline(&self) -> Timestamp {
         self.scope.deadline()

@@ -90,14 +90,9 @@ impl<T> Owned<T> {
         if let Some(first) = deeds.first() {
             let core = Arc::clone(&first.core);
             core.spawn(async move {
-                let mut kept = Ok(());
-                for deed in &deeds {
-                    kept = kept.and(deed.keep(&reason).await);
-                }
+                let kept = keep_all(&deeds, &reason).await;
                 if kept.is_err() {
-                    for deed in &deeds {
-                        deed.give_up();
-                    }
+                    deeds.iter().for_each(Deed::give_up);
                 }
                 let _ = tell.send(kept);
             });
@@ -108,6 +103,48 @@ impl<T> Owned<T> {
             .take()
             .ok_or_else(|| Error::new(Code::Internal, "the guard is empty"))
     }
+}
+
+/// Keeps all that one guard owns, or nothing of it: half of it might need the other half.
+async fn keep_all(deeds: &[Deed], reason: &str) -> Result<()> {
+    let Some(core) = deeds.first().map(|deed| &deed.core) else {
+        return Ok(());
+    };
+    let entries: Vec<_> = deeds.iter().filter_map(|deed| core.entry(deed.ordinal)).collect();
+    let mut kept = Vec::new();
+    for entry in &entries {
+        kept.extend(entry.open_things().into_iter().map(|thing| KeptThing {
+            run: core.run.clone(),
+            thing,
+            reason: reason.to_owned(),
+            until: entry.intent.expires,
+            at: core.clock.now(),
+        }));
+    }
+    let folder = core.folder().clone();
+    let remembered = {
+        let _busy = core.clock.busy();
+        core.control
+            .spawn_blocking(move || folder.remember_kept(&kept))
+            .await
+    };
+    remembered.unwrap_or_else(|_| Err(Error::new(Code::Internal, "remembering panicked")))?;
+    for entry in &entries {
+        let ordinal = entry.intent.ordinal;
+        let row = Row::Kept {
+            ordinal,
+            reason: reason.to_owned(),
+            until: entry.intent.expires,
+        };
+        // It is remembered already; a sweep that does not find this row looks there.
+        if let Err(error) = core.write(Verb::WriteKept, row, true).await {
+            core.note(format!(
+                "that something is kept stands in kept.jsonl, but not in the ledger: {error}"
+            ));
+        }
+        tracing::info!(session = %core.run, ordinal, reason, "kept");
+    }
+    Ok(())
 }
 
 impl Deed {
@@ -126,37 +163,6 @@ impl Deed {
             return Err(Error::new(Code::SessionClosed, "the session is closing"));
         }
         self.core.may_keep(self.ordinal)
-    }
-
-    async fn keep(&self, reason: &str) -> Result<()> {
-        let Some(entry) = self.core.entry(self.ordinal) else {
-            return Ok(());
-        };
-        for thing in entry.open_things() {
-            let kept = KeptThing {
-                run: self.core.run.clone(),
-                thing,
-                reason: reason.to_owned(),
-                until: entry.intent.expires,
-                at: self.core.clock.now(),
-            };
-            let folder = self.core.folder().clone();
-            let _busy = self.core.clock.busy();
-            let remembered = self
-                .core
-                .control
-                .spawn_blocking(move || folder.remember_kept(&kept))
-                .await;
-            remembered.unwrap_or_else(|_| Err(Error::new(Code::Internal, "remembering panicked")))?;
-        }
-        let row = Row::Kept {
-            ordinal: self.ordinal,
-            reason: reason.to_owned(),
-            until: entry.intent.expires,
-        };
-        self.core.write(Verb::WriteKept, row, true).await?;
-        tracing::info!(session = %self.core.run, ordinal = self.ordinal, reason, "kept");
-        Ok(())
     }
 
     /// Asks the session to delete it.

@@ -25,6 +25,7 @@ use super::{
     lease::Lease,
     ledger::{Ledger, Row, StateFolder},
     owned::Deed,
+    sweep::{reclaim_entry, share_of_time},
     teardown::Reclaimer,
     timeout,
 };
@@ -72,7 +73,7 @@ impl SessionConfig {
             max_things: 1000,
             drop_grace: Duration::from_secs(10),
             background_deadline: Duration::from_secs(600),
-            clock: Arc::new(SystemClock),
+            clock: Arc::new(SystemClock::new()),
             gate: None,
         }
     }
@@ -102,6 +103,13 @@ impl SessionConfig {
     #[must_use]
     pub fn max_things(mut self, number: u32) -> Self {
         self.max_things = number;
+        self
+    }
+
+    /// Sets how long dropping the session may wait.
+    #[must_use]
+    pub fn drop_grace(mut self, grace: Duration) -> Self {
+        self.drop_grace = grace;
         self
     }
 
@@ -498,7 +506,7 @@ impl Core {
     /// taken in even if it cannot be written.
     pub(crate) async fn write(&self, verb: Verb, row: Row, sync: bool) -> Result<()> {
         let written = self.gates.around(verb, self.ledger.append(&row, sync)).await;
-        if written.is_ok() || !matches!(row, Row::Intent(_) | Row::Kept { .. }) {
+        if written.is_ok() || !matches!(row, Row::Intent(_)) {
             self.state().book.apply(&row);
         }
         written
@@ -604,7 +612,7 @@ impl Core {
         if let Some(lease) = lease {
             lease.end();
         }
-        let result = super::sweep::reclaim_entry(&self.reclaimer(&provider), &entry, until, self).await;
+        let result = reclaim_entry(&self.reclaimer(&provider), &entry, until, self).await;
         if let Err(error) = &result {
             tracing::warn!(session = %self.run, ordinal, "{error}");
             self.beside(ordinal, |beside| beside.reason = Some(error.to_string()));
@@ -634,10 +642,9 @@ impl Core {
         self.tasks.close();
         let _ = timeout(&self.clock, deadline, self.tasks.wait()).await;
         let kinds = self.state().book.open_by_kind();
-        for (_, ordinals) in kinds {
-            let teardowns = ordinals
-                .into_iter()
-                .map(|ordinal| self.tear_down_by(ordinal, until));
+        for (done, (_, ordinals)) in kinds.iter().enumerate() {
+            let until = share_of_time(&self.clock, until, kinds.len() - done);
+            let teardowns = ordinals.iter().map(|ordinal| self.tear_down_by(*ordinal, until));
             futures_util::future::join_all(teardowns).await;
         }
         self.stop.cancel();

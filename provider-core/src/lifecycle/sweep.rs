@@ -1,19 +1,24 @@
 //! Taking over what dead sessions left behind.
 
-use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use async_trait::async_trait;
-use futures_util::StreamExt as _;
+use futures_util::{StreamExt as _, future::join_all};
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Book, Clock, Entry, Gate, ReportLine, ResourceRef, Side, SystemClock, TeardownReport, Timestamp, Verb,
-    control,
+    Book, Clock, Entry, Gate, ReportLine, ResourceRef, SystemClock, TeardownReport, Timestamp, Verb, control,
     gate::Gates,
-    ledger::{self, Damage, DeletedHow, Ledger, LedgerFile, Row, StateFolder, Taken},
+    ledger::{self, Damage, DeletedHow, KeptThing, Ledger, LedgerFile, Row, StateFolder, Taken},
     session::Core,
     teardown::{Reclaimer, Resolution},
+    timeout,
 };
 use crate::{
     error::{Code, Error, Result},
@@ -44,7 +49,7 @@ impl SweepOptions {
             delete: false,
             margin: Duration::from_secs(15 * 60),
             deadline: Duration::from_secs(600),
-            clock: Arc::new(SystemClock),
+            clock: Arc::new(SystemClock::new()),
             gate: None,
         }
     }
@@ -152,8 +157,15 @@ pub async fn sweep(
         .unwrap_or_else(|_| Err(Error::new(Code::Internal, "the sweep ended without an answer")))
 }
 
+/// What became of one open entry of a dead ledger.
+enum Swept {
+    Left(NotSwept),
+    Entry(Box<Entry>, Option<String>),
+}
+
 struct Sweeper {
     folder: StateFolder,
+    kept: Vec<KeptThing>,
     registry: Registry,
     options: SweepOptions,
     until: Timestamp,
@@ -169,6 +181,7 @@ impl Sweeper {
         };
         Self {
             folder,
+            kept: Vec::new(),
             registry,
             options,
             until,
@@ -177,11 +190,26 @@ impl Sweeper {
     }
 
     async fn run(mut self, owner: Option<Owner>) -> Result<SweepReport> {
-        for path in ledger::files(&self.folder)? {
-            match ledger::take(&path, !self.options.delete) {
+        let folder = self.folder.clone();
+        let (kept, unreadable) = self.blocking(move || folder.kept()).await??;
+        if unreadable > 0 {
+            self.report.leave(
+                "kept.jsonl",
+                format!("{unreadable} lines cannot be read, so nothing is deleted"),
+            );
+            return Ok(self.report);
+        }
+        self.kept = kept;
+        let folder = self.folder.clone();
+        let ledgers = self.blocking(move || ledger::files(&folder)).await??;
+        for (done, path) in ledgers.iter().enumerate() {
+            let until = self.share_of_time(self.until, ledgers.len() - done + 1);
+            let (path, look_only) = (path.clone(), !self.options.delete);
+            let taken = path.clone();
+            match self.blocking(move || ledger::take(&taken, look_only)).await? {
                 Taken::InUse => self.report.in_use.push(path),
                 Taken::Finished | Taken::Newborn => {}
-                Taken::Dead(file) => self.sweep_ledger(*file).await?,
+                Taken::Dead(file) => self.sweep_ledger(*file, until).await?,
                 Taken::UnknownVersion(reason) | Taken::Unreadable(reason) => {
                     self.report.leave(path.display(), reason);
                 }
@@ -191,6 +219,14 @@ impl Sweeper {
             self.sweep_marks(&owner).await?;
         }
         Ok(self.report)
+    }
+
+    /// Work with the disk has no place on the control thread.
+    async fn blocking<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
+        let _busy = self.options.clock.busy();
+        tokio::task::spawn_blocking(work).await.map_err(|source| {
+            Error::new(Code::Internal, "reading the state folder panicked").with_source(source)
+        })
     }
 
     fn reclaimer(&self, provider: &Arc<dyn Provider>) -> Reclaimer {
@@ -203,7 +239,7 @@ impl Sweeper {
         )
     }
 
-    async fn sweep_ledger(&mut self, file: LedgerFile) -> Result<()> {
+    async fn sweep_ledger(&mut self, file: LedgerFile, until: Timestamp) -> Result<()> {
         let path = file.path.display().to_string();
         for damage in &file.damage {
             let reason = match damage {
@@ -224,12 +260,30 @@ impl Sweeper {
         }
         let ledger = Ledger::write_on(file.opened, Arc::clone(&self.options.clock))?;
         let mut all_closed = file.damage.iter().all(|damage| *damage == Damage::TornLastLine);
-        for (_, ordinals) in book.open_by_kind() {
-            for entry in ordinals.iter().filter_map(|ordinal| book.get(*ordinal)) {
-                all_closed &= self.sweep_entry(entry, &ledger).await;
+        let kinds = book.open_by_kind();
+        for (done, (_, ordinals)) in kinds.iter().enumerate() {
+            let until = self.share_of_time(until, kinds.len() - done);
+            // Side by side, since each may have to wait for as long as a provider hides what is new.
+            let entries = ordinals.iter().filter_map(|ordinal| book.get(*ordinal));
+            let swept = join_all(entries.map(|entry| self.sweep_entry(entry, &ledger, until))).await;
+            for swept in swept {
+                match swept {
+                    Swept::Left(left) => {
+                        all_closed = false;
+                        self.report.not_swept.push(left);
+                    }
+                    Swept::Entry(entry, reason) => {
+                        all_closed &= !entry.is_open();
+                        self.report.result.add(&entry, reason.as_deref());
+                    }
+                }
             }
         }
-        if all_closed { ledger.remove().await } else { Ok(()) }
+        if all_closed {
+            ledger.remove().await
+        } else {
+            ledger.release().await
+        }
     }
 
     fn look_at(&mut self, entry: &Entry) {
@@ -265,47 +319,68 @@ impl Sweeper {
         Ok(Arc::clone(provider))
     }
 
-    /// Whether the entry is closed now.
-    async fn sweep_entry(&mut self, entry: &Entry, ledger: &Ledger) -> bool {
+    async fn sweep_entry(&self, entry: &Entry, ledger: &Ledger, until: Timestamp) -> Swept {
+        let intent = &entry.intent;
+        let left = |reason| {
+            Swept::Left(NotSwept {
+                what: intent.to_string(),
+                reason,
+            })
+        };
         let provider = match self.driver_of(entry) {
             Ok(provider) => provider,
-            Err(reason) => {
-                self.report.leave(&entry.intent, reason);
-                return false;
-            }
+            Err(reason) => return left(reason),
         };
         let reclaimer = self.reclaimer(&provider);
         let records = SweepRecords {
             ledger,
             gates: reclaimer.gates.clone(),
-            book: Book::default().into(),
+            rows: Mutex::default(),
         };
-        records.apply(&Row::Intent(entry.intent.clone()));
-        if !entry.things.is_empty() {
-            let things = entry.things.iter().map(|(thing, _)| thing.clone()).collect();
-            records.apply(&Row::Acquired {
-                ordinal: entry.intent.ordinal,
-                things,
-            });
-        }
         let mut reason = None;
-        if let Err(error) = reclaim_entry(&reclaimer, entry, self.until, &records).await {
-            let expired = entry.things.is_empty() && self.has_expired(entry.intent.expires);
-            if expired && error.code() == Code::NotFound {
+        if let Some(kept) = self
+            .kept
+            .iter()
+            .find(|kept| self.holds(kept) && entry.open_things().contains(&kept.thing))
+        {
+            // The process died between remembering that it is kept and writing it here.
+            let (reason, until) = (kept.reason.clone(), kept.until);
+            let _ = records
+                .record(Row::Kept {
+                    ordinal: intent.ordinal,
+                    reason,
+                    until,
+                })
+                .await;
+        } else if let Err(error) = reclaim_entry(&reclaimer, entry, until, &records).await {
+            // It cannot be there any more, whoever looks for it.
+            if error.code() == Code::NotFound && self.has_expired(intent.expires) {
                 let _ = records
                     .record(Row::NotMade {
-                        ordinal: entry.intent.ordinal,
+                        ordinal: intent.ordinal,
                     })
                     .await;
             }
             reason = Some(error.to_string());
         }
-        let book = records.book.into_inner().unwrap_or_default();
-        let Some(now) = book.get(entry.intent.ordinal) else {
-            return false;
-        };
-        self.report.result.add(now, reason.as_deref());
-        !now.is_open()
+        let mut now = entry.clone();
+        records
+            .rows
+            .into_inner()
+            .unwrap_or_default()
+            .iter()
+            .for_each(|row| now.apply(row));
+        Swept::Entry(Box::new(now), reason)
+    }
+
+    /// Whether a kept thing is still to be left alone.
+    fn holds(&self, kept: &KeptThing) -> bool {
+        !self.has_expired(kept.until)
+    }
+
+    /// What does not go must not take the time of what would.
+    fn share_of_time(&self, until: Timestamp, parts_left: usize) -> Timestamp {
+        share_of_time(&self.options.clock, until, parts_left)
     }
 
     fn has_expired(&self, expires: Option<Timestamp>) -> bool {
@@ -314,21 +389,14 @@ impl Sweeper {
 
     /// The things that carry the owner's mark and should be gone by now.
     async fn sweep_marks(&mut self, owner: &Owner) -> Result<()> {
-        let (kept, unreadable) = self.folder.kept()?;
-        if unreadable > 0 {
-            self.report.leave(
-                "kept.jsonl",
-                format!("{unreadable} lines cannot be read, so nothing is swept by its mark"),
-            );
-            return Ok(());
-        }
         let providers: Vec<_> = self.registry.iter().map(Arc::clone).collect();
         for provider in providers {
             let reclaimer = self.reclaimer(&provider);
-            reclaimer.gates.pass(Verb::List, Side::Before).await;
-            let hints: Vec<Result<ResourceRef>> = provider.list(owner).collect().await;
-            reclaimer.gates.pass(Verb::List, Side::After).await;
-            for hint in hints {
+            for hint in reclaimer
+                .gates
+                .around(Verb::List, hints_of(&reclaimer, owner))
+                .await
+            {
                 let thing = match hint {
                     Ok(thing) => thing,
                     Err(error) => {
@@ -341,9 +409,10 @@ impl Sweeper {
                     continue;
                 };
                 let bound = stamp.expiry();
-                let is_kept = kept.iter().any(|kept| {
-                    kept.thing == thing && kept.until.is_none_or(|until| !self.has_expired(Some(until)))
-                });
+                let is_kept = self
+                    .kept
+                    .iter()
+                    .any(|kept| kept.thing == thing && self.holds(kept));
                 if !is_kept {
                     self.sweep_marked(&reclaimer, thing, bound).await;
                 }
@@ -391,6 +460,27 @@ impl Sweeper {
     }
 }
 
+/// What the provider lists, with each answer awaited for as long as a request may take. An error ends it.
+async fn hints_of(reclaimer: &Reclaimer, owner: &Owner) -> Vec<Result<ResourceRef>> {
+    let limit = reclaimer.provider.capabilities().request_deadline;
+    let mut stream = reclaimer.provider.list(owner);
+    let mut hints = Vec::new();
+    loop {
+        let next = control::catch_panic("list", async { stream.next().await.transpose() });
+        let next = timeout(&reclaimer.clock, limit, next).await;
+        match next.unwrap_or_else(|_| Err(Error::new(Code::Timeout, format!("no answer within {limit:?}")))) {
+            Ok(Some(thing)) => hints.push(Ok(thing)),
+            Ok(None) => return hints,
+            Err(error) => {
+                hints.push(Err(error
+                    .with_provider(reclaimer.provider.id())
+                    .with_operation("list")));
+                return hints;
+            }
+        }
+    }
+}
+
 /// Where the steps of a clean-up are written down.
 #[async_trait]
 pub(crate) trait Records: Sync {
@@ -412,25 +502,18 @@ impl Records for Core {
 struct SweepRecords<'a> {
     ledger: &'a Ledger,
     gates: Gates,
-    book: std::sync::Mutex<Book>,
-}
-
-impl SweepRecords<'_> {
-    fn apply(&self, row: &Row) {
-        self.book
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
-            .apply(row);
-    }
+    rows: Mutex<Vec<Row>>,
 }
 
 #[async_trait]
 impl Records for SweepRecords<'_> {
     async fn record(&self, row: Row) -> Result<()> {
-        self.apply(&row);
-        self.gates
+        let written = self
+            .gates
             .around(verb_of(&row), self.ledger.append(&row, false))
-            .await
+            .await;
+        self.rows.lock().unwrap_or_else(PoisonError::into_inner).push(row);
+        written
     }
 }
 
@@ -442,6 +525,13 @@ fn verb_of(row: &Row) -> Verb {
         Row::Deleted { .. } | Row::Undeletable { .. } => Verb::WriteDeleted,
         Row::Kept { .. } => Verb::WriteKept,
     }
+}
+
+/// The end of one part of a time that is shared evenly by the parts that are left.
+pub(crate) fn share_of_time(clock: &Arc<dyn Clock>, until: Timestamp, parts_left: usize) -> Timestamp {
+    let now = clock.now();
+    let parts = u32::try_from(parts_left.max(1)).unwrap_or(u32::MAX);
+    now.after(until.since(now) / parts)
 }
 
 /// Deletes all that an open entry made; first looks it up if that is not known. One failure strands nothing else.

@@ -107,6 +107,8 @@ impl Reclaimer {
     /// Looks for what a request may have made, from `sent` on for as long as the provider may hide it.
     pub(crate) async fn resolve(&self, intent: &Intent, sent: Timestamp, until: Timestamp) -> Resolution {
         let mut waits = Backoff::POLL.waits();
+        // A sender whose clock was ahead of ours did not send in the future.
+        let sent = sent.min(self.clock.now());
         loop {
             let asked_at = self.clock.now();
             let answer = self.ask(Verb::Find, "find", self.provider.find(intent)).await;

@@ -4,6 +4,7 @@ use std::{
     fs::{File, OpenOptions, TryLockError},
     io::{self, Read as _, Write as _},
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use super::{Row, StateFolder, VERSION};
@@ -174,17 +175,17 @@ pub enum Taken {
 }
 
 /// Tries to take over the ledger at `path`. With `look_only`, nothing is changed. Blocks for as long as the disk
-/// needs, never for a lock.
+/// needs, and a few milliseconds for a lock.
 pub fn take(path: &Path, look_only: bool) -> Taken {
     let file = match OpenOptions::new().read(true).append(true).open(path) {
         Ok(file) => file,
         Err(source) if source.kind() == io::ErrorKind::NotFound => return Taken::Finished,
         Err(source) => return Taken::Unreadable(source.to_string()),
     };
-    match file.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => return Taken::InUse,
-        Err(TryLockError::Error(source)) => return Taken::Unreadable(source.to_string()),
+    match lock_if_free(&file) {
+        Ok(true) => {}
+        Ok(false) => return Taken::InUse,
+        Err(source) => return Taken::Unreadable(source.to_string()),
     }
     // The lock of a file that was removed meanwhile says nothing about the file at this path.
     if !is_at(&file, path) {
@@ -205,6 +206,22 @@ pub fn take(path: &Path, look_only: bool) -> Taken {
     }
     read(file, path, look_only).unwrap_or_else(|source| Taken::Unreadable(source.to_string()))
 }
+
+/// A process that is just being started shares all locks of its parent until it runs its own program, so a lock
+/// counts as held only if it still is a moment later.
+fn lock_if_free(file: &File) -> io::Result<bool> {
+    for _ in 0..LOCK_TRIES {
+        match file.try_lock() {
+            Ok(()) => return Ok(true),
+            Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_PAUSE),
+            Err(TryLockError::Error(source)) => return Err(source),
+        }
+    }
+    Ok(false)
+}
+
+const LOCK_TRIES: u32 = 20;
+const LOCK_PAUSE: Duration = Duration::from_millis(1);
 
 fn read(mut file: File, path: &Path, look_only: bool) -> io::Result<Taken> {
     if file.metadata()?.len() > LARGEST {

@@ -121,17 +121,24 @@ impl StateFolder {
         })
     }
 
-    /// Remembers a thing that stays on purpose. On the disk when this returns.
+    /// Remembers things that stay on purpose, all of them or none. On the disk when this returns.
     ///
     /// # Errors
-    /// [`Code::LedgerUnavailable`] if it cannot be written; then it must not be kept.
-    pub fn remember_kept(&self, kept: &KeptThing) -> Result<()> {
+    /// [`Code::LedgerUnavailable`] if they cannot be written; then they must not be kept.
+    pub fn remember_kept(&self, things: &[KeptThing]) -> Result<()> {
         let write = || -> io::Result<()> {
             let mut file = self.locked_kept_file()?;
-            let good_len = file.metadata()?.len();
-            let mut line = serde_json::to_vec(kept)?;
-            line.push(b'\n');
-            let written = file.write_all(&line).and_then(|()| file.sync_all());
+            let mut content = Vec::new();
+            file.read_to_end(&mut content)?;
+            // A line that was not written to its end was never relied on.
+            let good_len = content.iter().rposition(|&b| b == b'\n').map_or(0, |end| end + 1) as u64;
+            file.set_len(good_len)?;
+            let mut lines = Vec::new();
+            for kept in things {
+                serde_json::to_writer(&mut lines, kept)?;
+                lines.push(b'\n');
+            }
+            let written = file.write_all(&lines).and_then(|()| file.sync_all());
             if written.is_err() {
                 let _ = file.set_len(good_len);
             }
@@ -167,7 +174,9 @@ impl StateFolder {
             Err(source) => return Err(self.unusable("does not give its kept things", source)),
             Ok(_) => {}
         }
-        let lines: Vec<_> = text
+        // A last line without an end was never relied on.
+        let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+        let lines: Vec<_> = whole
             .lines()
             .filter(|line| !line.is_empty())
             .map(serde_json::from_str)

@@ -37,6 +37,9 @@ enum Job {
     },
 }
 
+/// A line, whether it must be on the disk, and who waits.
+type Append = (Vec<u8>, bool, oneshot::Sender<Result<(), Failure>>);
+
 /// One failure is the answer to each row of a group.
 type Failure = Arc<io::Error>;
 
@@ -171,7 +174,7 @@ impl Writer {
     }
 
     /// Writes a group with one sync, and gives each row of it the same answer.
-    fn commit(&mut self, appends: Vec<(Vec<u8>, bool, oneshot::Sender<Result<(), Failure>>)>) {
+    fn commit(&mut self, appends: Vec<Append>) {
         if appends.is_empty() {
             return;
         }
