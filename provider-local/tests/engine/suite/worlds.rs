@@ -1,7 +1,7 @@
 //! Machines that are made otherwise than this one, each in namespaces of its own.
 
-use crate::child;
-use crate::common::*;
+use super::child;
+use super::common::*;
 use provider_local::engine::{Base, BoxPlan, Engine, EngineConfig, EngineError, Step};
 use provider_local::store::LayerKey;
 use std::fs;

@@ -1,7 +1,7 @@
 //! The driver's death.
 
-use crate::child::{self, Driver};
-use crate::common::*;
+use super::child::{self, Driver};
+use super::common::*;
 use provider_local::engine::{Base, BoxPlan, Engine, EngineConfig, Identity};
 use provider_local::store::LayerKey;
 use std::io::Write;

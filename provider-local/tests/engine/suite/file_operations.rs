@@ -1,6 +1,6 @@
 //! Files in and out of a box.
 
-use crate::common::*;
+use super::common::*;
 use provider_local::engine::{EngineError, Identity};
 use rustix::fs::OFlags;
 use std::fs::{self, File};

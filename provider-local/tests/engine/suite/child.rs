@@ -1,7 +1,7 @@
 //! This test program as a child of itself: drivers that die, and worlds of their own.
 
-use crate::common::{Outcome, is_root};
-use crate::{crash, failures, worlds};
+use super::common::{Outcome, is_root};
+use super::{crash, failures, worlds};
 use std::io::{BufRead, BufReader};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -124,7 +124,7 @@ fn in_own_world(what: &str, how: &str) -> Outcome {
     command.arg(this_program()).args([ASK, what]);
     let output = match command.output() {
         Ok(output) => output,
-        Err(error) => return crate::common::skip(format!("unshare: {error}")),
+        Err(error) => return super::common::skip(format!("unshare: {error}")),
     };
     let said = format!(
         "{}{}",
@@ -132,7 +132,7 @@ fn in_own_world(what: &str, how: &str) -> Outcome {
         String::from_utf8_lossy(&output.stderr)
     );
     if output.status.code() == Some(SKIPPED) {
-        return crate::common::skip(said.trim());
+        return super::common::skip(said.trim());
     }
     assert!(output.status.success(), "{}: {said}", output.status);
     Ok(())

@@ -1,6 +1,6 @@
 //! Signals, orphans, and the end of everything.
 
-use crate::common::*;
+use super::common::*;
 use provider_local::engine::{EngineError, Exit, Identity, RunningBox, SignalScope};
 use std::fs::File;
 use std::io::Read;

@@ -1,6 +1,6 @@
 //! Builds, layers, and boxes that stand on them.
 
-use crate::common::*;
+use super::common::*;
 use provider_local::engine::{Base, BoxPlan, EngineError, RunningBox, SecretBytes};
 use provider_local::store::LayerKey;
 use serde_json::json;

@@ -1,6 +1,6 @@
 //! What a box can see and do.
 
-use crate::common::*;
+use super::common::*;
 use provider_local::engine::{Base, BoxPlan, Identity};
 use provider_local::store::LayerKey;
 use std::fs;

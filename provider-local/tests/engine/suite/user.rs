@@ -1,6 +1,6 @@
 //! As root, the whole suite once more as an ordinary user.
 
-use crate::common::is_root;
+use super::common::is_root;
 use libtest_mimic::{Completion, Trial};
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -26,7 +26,7 @@ fn run() -> Result<Completion, libtest_mimic::Failed> {
     let output = Command::new(&program)
         .env_clear()
         .env("TMPDIR", &temporary)
-        .env("PATH", crate::common::PATH)
+        .env("PATH", super::common::PATH)
         .current_dir("/")
         .uid(STRANGER)
         .gid(STRANGER)

@@ -1,6 +1,6 @@
 //! Commands: how they start, what they read and write, how they end.
 
-use crate::common::*;
+use super::common::*;
 use provider_local::engine::{EngineError, ExecSpec, Exit, Identity, Step};
 use std::fs::{self, File};
 use std::io::{Read, Write};

@@ -1,7 +1,7 @@
 //! What goes wrong, what is said about it, and that nothing is left.
 
-use crate::child;
-use crate::common::*;
+use super::child;
+use super::common::*;
 use provider_local::engine::{
     Base, BoxPlan, Engine, EngineConfig, EngineError, Fault, Identity, SecretBytes, Step,
 };

@@ -1,6 +1,6 @@
 //! Start, run, stop, and what is left.
 
-use crate::common::*;
+use super::common::*;
 use provider_local::engine::{Base, BoxPlan, Engine, EngineConfig, Exit, Identity};
 use provider_local::store::Removal;
 use std::fs;
