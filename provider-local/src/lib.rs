@@ -1,11 +1,74 @@
 //! Sandboxes on this machine: namespaces, overlay layers and a tiny static helper, with no daemon.
 //!
-//! [`engine`] starts boxes and runs commands in them; [`store`] is the folder where layers, records and boxes
-//! lie. Neither knows of the provider contract, which the driver puts on top.
+//! [`LocalProvider`] is the driver: it builds Environments into artifacts and launches sandboxes from them, through a
+//! [`Session`](provider_core::lifecycle::Session). Below it, [`engine`] starts boxes and runs commands in them, and
+//! [`store`] is the folder where layers, records and boxes lie; neither knows of the provider contract.
 //!
-//! The kernel is shared with the host. That is good against accidents, and no wall against hostile code.
+//! ```no_run
+//! # async fn example() -> provider_core::error::Result<()> {
+//! use std::{sync::Arc, time::Duration};
+//! use provider_core::{environment::*, lifecycle::*, provider::Provider, sandbox::Command, secret::SecretSet};
+//! use provider_local::{LocalConfig, LocalProvider};
+//!
+//! let driver = LocalProvider::open(LocalConfig::from_env()?)?;
+//! let base = driver.pin_base("host")?;
+//! let local: Arc<dyn Provider> = Arc::new(driver);
+//! let environment = Environment::new(EnvironmentSpec::named("example"), None)?;
+//! let request = BuildRequest::new(environment, Lockfile::without_packages(), base, SecretSet::new())?;
+//!
+//! let session = Session::open(SessionConfig::new("example"))?;
+//! let artifact = session.build(&local, request).await?;
+//! let sandbox = session.launch(&local, &artifact, Default::default()).await?;
+//! assert_eq!(sandbox.exec(Command::argv(["id", "-u"])).await?.stdout, b"1000\n");
+//! let report = session.close(Duration::from_secs(60)).await;
+//! assert!(report.is_clean());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # What it cannot do
+//!
+//! - A sandbox does not outlive the process that launched it, by whatever death; so it cannot be kept, and only this
+//!   process can attach to it.
+//! - There are no limits of processor, memory or disk yet; a launch that asks for one is refused.
+//! - As an ordinary user, a sandbox knows one user and one group, 1000:100, and keeps the caller's supplementary
+//!   groups ([`LocalProvider::kept_groups`]).
+//! - The network of a sandbox is this machine's.
+//! - The kernel is shared with the host. That is good against accidents, and no wall against hostile code.
 
+pub mod config;
 pub mod engine;
 mod helper;
 #[cfg(embedded)]
 pub mod store;
+
+#[cfg(embedded)]
+mod bases;
+#[cfg(embedded)]
+mod blocking;
+#[cfg(embedded)]
+mod boxes;
+#[cfg(embedded)]
+mod builder;
+#[cfg(embedded)]
+mod driver;
+mod errors;
+#[cfg(embedded)]
+mod keeper;
+#[cfg(embedded)]
+mod launch;
+#[cfg(embedded)]
+mod reclaim;
+#[cfg(embedded)]
+mod record;
+#[cfg(embedded)]
+mod sandbox;
+
+pub use config::LocalConfig;
+#[cfg(embedded)]
+pub use driver::LocalProvider;
+
+#[cfg(not(embedded))]
+mod absent;
+#[cfg(not(embedded))]
+pub use absent::LocalProvider;

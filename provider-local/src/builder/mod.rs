@@ -1,0 +1,246 @@
+//! From an Environment to an artifact: layers, each made in a build box of its own, and a record that names them.
+
+mod accounts;
+mod commands;
+mod key;
+mod log;
+mod steps;
+mod tree;
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use provider_core::{
+    contract::SANDBOX_V1,
+    environment::{Artifact, BuildRequest, EnvironmentSpec},
+    error::{Code, Result},
+    lifecycle::{Clock as _, Creator, Progress, ResourceKind, SystemClock},
+    provider::{Built, Finding},
+};
+
+use crate::{
+    blocking::blocking,
+    boxes::{self, Shape},
+    config::HOST,
+    driver::Inner,
+    engine::{Base, Purpose},
+    errors::{again_as, error, from_engine, from_store},
+    record,
+    store::{LayerKey, LayerLock, StoreError},
+};
+use steps::Step;
+
+/// Folders that are this machine's memory in every box on [`HOST`], so that no layer holds them.
+const NOT_IN_LAYERS: [&str; 4] = ["/var/tmp", "/var/log", "/var/mail", "/var/spool"];
+
+/// What cannot be honoured. Pure.
+pub(crate) fn findings(inner: &Inner, spec: &EnvironmentSpec) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let base = &spec.spec.base.name;
+    if let Err(error) = inner.bases.get(base) {
+        let words = format!("{}; {}", error.message(), error.advice());
+        findings.push(Finding::new("spec.base.ref", error.code(), words));
+    }
+    if spec.spec.contract != SANDBOX_V1.name {
+        let words = format!(
+            "{:?} is not known; this driver knows {}",
+            spec.spec.contract, SANDBOX_V1.name
+        );
+        findings.push(Finding::new("spec.contract", Code::SpecInvalid, words));
+    }
+    for (index, file) in spec.spec.files.iter().enumerate() {
+        let within = |folder: &&&str| {
+            let rest = file.path.strip_prefix(**folder);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        if base == HOST
+            && let Some(folder) = NOT_IN_LAYERS.iter().find(within)
+        {
+            let place = format!("spec.files[{index}].path");
+            let words = format!(
+                "{folder} of a sandbox on base {HOST} is empty at each start, so that no file can be built into \
+                 it; choose another place"
+            );
+            findings.push(Finding::new(place, Code::CapabilityUnsupported, words));
+        }
+    }
+    findings
+}
+
+/// The layers of one build so far. Their locks are held until the record was put, so that no collection takes a layer
+/// away in between.
+struct Stack {
+    keys: Vec<LayerKey>,
+    locks: Vec<Arc<LayerLock>>,
+}
+
+/// Builds an artifact. When the future is dropped, the guards that it holds have all that it made deleted; whole
+/// layers stay as cache, and half ones never come to be.
+///
+/// # Errors
+/// [`Code::BuildFailed`] naming the step; [`Code::ArtifactMissing`] if the base has changed since it was pinned; those
+/// of the engine.
+pub(crate) async fn build(
+    inner: Arc<Inner>,
+    request: Arc<BuildRequest>,
+    creator: Creator,
+    progress: Progress,
+) -> Result<Built> {
+    let base = pinned_base(&inner, &request).await?;
+    let mut stack = Stack {
+        keys: Vec::new(),
+        locks: Vec::new(),
+    };
+    for step in Step::of(&request)? {
+        progress.stage(step.name());
+        let parts = key::Parts {
+            real_ids: inner.real_ids,
+            base: request.base().fingerprint(),
+            parent: stack.keys.last(),
+            step: step.parts(),
+        };
+        let key = parts.key()?;
+        let lock = lock(&inner, &key, &progress).await?;
+        if is_built(&inner, &key).await? {
+            progress.log(format!("{}: a layer that was built before is used", step.name()));
+        } else {
+            let work = Work {
+                inner: &inner,
+                creator: &creator,
+                progress: &progress,
+                base: &base,
+            };
+            work.build_layer(step, &stack.keys, Arc::clone(&lock)).await?;
+        }
+        stack.keys.push(key);
+        stack.locks.push(lock);
+    }
+    // What changed meanwhile below the layers would not be what the record says.
+    pinned_base(&inner, &request).await?;
+    progress.stage("record");
+    publish(inner, request, creator, stack).await
+}
+
+/// Names the layers in a record, which is the artifact.
+async fn publish(
+    inner: Arc<Inner>,
+    request: Arc<BuildRequest>,
+    creator: Creator,
+    stack: Stack,
+) -> Result<Built> {
+    let record = Arc::new(record::Body::of(&request)?.record(&stack.keys)?);
+    let (store, putting) = (inner.engine.store().clone(), Arc::clone(&record));
+    let locks = Arc::new(stack.locks);
+    let thing = creator
+        .create(ResourceKind::Artifact, "record", move |intent| {
+            let (store, record, locks) = (store.clone(), Arc::clone(&putting), Arc::clone(&locks));
+            let thing = intent.made(intent.name().to_string());
+            blocking(move || {
+                let put = store.put_record(&thing.id, &record).map_err(from_store);
+                drop(locks);
+                // A layer that is gone does not come back by asking again.
+                put.map_err(|error| match error.code() {
+                    Code::ArtifactMissing => again_as(Code::NotFound, error),
+                    _ => error,
+                })?;
+                Ok(thing.into())
+            })
+        })
+        .await?;
+    let reference = record::reference(&thing.id, &record)?;
+    let now = SystemClock::new().now();
+    let artifact = Artifact::of_build(&request, &thing, reference, now, creator.expires())?;
+    Ok(Built {
+        artifact,
+        owned: vec![thing],
+    })
+}
+
+/// The base that was asked for and pinned, if it is still the same.
+async fn pinned_base(inner: &Arc<Inner>, request: &Arc<BuildRequest>) -> Result<Base> {
+    let (asked, pin) = (&request.spec().spec.base.name, request.base());
+    if pin.is_pinned() || pin.name() != asked {
+        let words = format!("the Environment asks for base {asked:?}, and the pinned one is {pin}");
+        return Err(error(Code::SpecInvalid, words).with_advice("pin the base with LocalProvider::pin_base"));
+    }
+    let (inner, request) = (Arc::clone(inner), Arc::clone(request));
+    blocking(move || {
+        let pin = request.base();
+        inner
+            .bases
+            .unchanged(&inner.engine, pin.name(), pin.fingerprint())
+    })
+    .await
+}
+
+/// The right to build a layer. Another builder may have it for as long as its build takes, so this waits in short
+/// pieces, between which the future can be dropped.
+async fn lock(inner: &Arc<Inner>, key: &LayerKey, progress: &Progress) -> Result<Arc<LayerLock>> {
+    const PIECE: Duration = Duration::from_millis(200);
+    let mut told = false;
+    loop {
+        let (store, wanted) = (inner.engine.store().clone(), key.clone());
+        let locked = blocking(move || match store.lock_layer(&wanted, PIECE) {
+            Ok(lock) => Ok(Some(lock)),
+            Err(StoreError::Locked { .. }) => Ok(None),
+            Err(source) => Err(from_store(source)),
+        });
+        if let Some(lock) = locked.await? {
+            return Ok(Arc::new(lock));
+        }
+        if !told {
+            progress.waiting("another build of the same layer");
+            told = true;
+        }
+    }
+}
+
+async fn is_built(inner: &Arc<Inner>, key: &LayerKey) -> Result<bool> {
+    let (store, key) = (inner.engine.store().clone(), key.clone());
+    blocking(move || Ok(store.layer(&key).map_err(from_store)?.is_some())).await
+}
+
+/// What the layers of one build share.
+struct Work<'a> {
+    inner: &'a Arc<Inner>,
+    creator: &'a Creator,
+    progress: &'a Progress,
+    base: &'a Base,
+}
+
+impl Work<'_> {
+    /// Makes one layer in a build box of its own, which is gone when this returns.
+    async fn build_layer(&self, step: Step, below: &[LayerKey], lock: Arc<LayerLock>) -> Result<()> {
+        let shape = Arc::new(Shape {
+            purpose: Purpose::Build,
+            base: self.base.clone(),
+            layers: below.to_vec(),
+            secrets: step.secret_files(),
+            reserved: Vec::new(),
+            env_vars: Arc::new(BTreeMap::new()),
+        });
+        let inner = Arc::clone(self.inner);
+        let owned = self
+            .creator
+            .create(ResourceKind::Intermediate, "build box", move |intent| {
+                boxes::start(Arc::clone(&inner), Arc::clone(&shape), intent)
+            })
+            .await
+            .map_err(|error| match error.code() {
+                Code::NotFound => again_as(Code::ArtifactMissing, error),
+                _ => error,
+            })?;
+        let running = self.inner.boxes.held(&owned.id)?.running;
+        let meta = serde_json::json!({ "step": step.name() });
+        let mut made = step.run(self.inner, &running, self.progress).await;
+        if made.is_ok() {
+            made = blocking(move || {
+                let published = running.publish(&lock, meta).map_err(from_engine);
+                published.map(drop)
+            })
+            .await;
+        }
+        // A box that does not go away is the session's to report; the step's own error comes first.
+        let closed = owned.close().await;
+        made.and(closed)
+    }
+}

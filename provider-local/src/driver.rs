@@ -1,0 +1,284 @@
+//! The driver: what it is, and which room does what.
+
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use futures_util::stream::BoxStream;
+use provider_core::{
+    capability::{Capabilities, Settle},
+    environment::{Artifact, BasePin, BuildRequest, EnvironmentSpec, Lockfile},
+    error::{Code, Result},
+    lifecycle::{Creator, Intent, Progress, ResourceKind, ResourceRef},
+    names::{Owner, ProviderId},
+    provider::{
+        Builder, Built, Deletion, Existence, Finding, Found, Inspection, LaunchOptions, Launched, Plan,
+        Provider, Reclaim, State,
+    },
+    sandbox::Sandbox,
+};
+
+use crate::{
+    LocalConfig,
+    bases::Bases,
+    blocking::blocking,
+    boxes::{Boxes, Standing},
+    builder,
+    engine::{Engine, EngineConfig},
+    errors::{ID, error, from_engine},
+    keeper::Keeper,
+    launch, reclaim, record,
+    sandbox::LocalSandbox,
+};
+
+/// The driver of this machine. Clones share it; when the last one is dropped, its sandboxes end.
+///
+/// See the [crate's documentation](crate) for an example and for what it cannot do.
+#[derive(Clone)]
+pub struct LocalProvider {
+    inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    pub(crate) engine: Engine,
+    pub(crate) bases: Bases,
+    pub(crate) boxes: Boxes,
+    pub(crate) keeper: Keeper,
+    /// Whether ids in a box are this machine's: as root.
+    pub(crate) real_ids: bool,
+    account: String,
+    endpoint: String,
+    capabilities: Capabilities,
+}
+
+impl LocalProvider {
+    /// Opens the driver on its state folder, which is made if it is not there. Blocks for some file operations.
+    ///
+    /// What this machine lacks is not looked for here: see [`Provider::preflight`].
+    ///
+    /// # Errors
+    /// [`Code::SpecInvalid`] naming a wrong setting; [`Code::MachineUnsuitable`] if the state folder cannot be used,
+    /// or on a system without an engine.
+    pub fn open(config: LocalConfig) -> Result<Self> {
+        config.check()?;
+        let mut settings = EngineConfig::new(&config.state_dir);
+        settings.hidden = config.hidden;
+        let engine = Engine::open(settings).map_err(from_engine)?;
+        let real_ids = !engine.isolation().user_namespace;
+        let boxes = Boxes::default();
+        let inner = Inner {
+            account: engine.store().owner_id().to_owned(),
+            endpoint: engine.store().root().display().to_string(),
+            capabilities: capabilities(real_ids),
+            bases: Bases::new(config.bases),
+            keeper: Keeper::new(boxes.clone()),
+            boxes,
+            real_ids,
+            engine,
+        };
+        Ok(Self {
+            inner: Arc::new(inner),
+        })
+    }
+
+    /// The base of this name as it is now, for a build request. Blocks: it reads the list of installed packages, or
+    /// walks the base's folder.
+    ///
+    /// # Errors
+    /// [`Code::SpecInvalid`] with the names of all bases, if there is none of this name; [`Code::ArtifactMissing`]
+    /// if the base's folder cannot be read.
+    pub fn pin_base(&self, name: &str) -> Result<BasePin> {
+        self.inner.bases.pin(&self.inner.engine, name)
+    }
+
+    /// The supplementary groups of the caller that every process of a sandbox keeps. Empty as root; an ordinary user
+    /// cannot drop them. They have no number inside, and show as 65534.
+    pub fn kept_groups(&self) -> Vec<u32> {
+        self.inner.engine.isolation().kept_groups
+    }
+}
+
+impl Inner {
+    /// Whether a thing of this account and endpoint is in this state folder.
+    pub(crate) fn is_here(&self, account: &str, endpoint: &str) -> bool {
+        self.account == account && self.endpoint == endpoint
+    }
+
+    /// What lies in the state folder under this name.
+    pub(crate) fn reference(&self, kind: ResourceKind, name: String) -> ResourceRef {
+        ResourceRef {
+            kind,
+            provider: ID.clone(),
+            account: self.account.clone(),
+            endpoint: self.endpoint.clone(),
+            id: name.clone(),
+            name: Some(name),
+            details: BTreeMap::new(),
+        }
+    }
+}
+
+fn capabilities(real_ids: bool) -> Capabilities {
+    const DAY: Duration = Duration::from_secs(24 * 3600);
+    Capabilities {
+        artifact_delete: true,
+        artifact_keep: true,
+        sandbox_keep: false,
+        unpinned_base: true,
+        exec_streams_apart: true,
+        exec_user: real_ids,
+        exec_stdin: true,
+        // A box has its folder before it starts, and a look at the folder is the truth.
+        settle: Settle::Immediate,
+        reads_until_gone: 1,
+        request_deadline: Duration::from_secs(120),
+        build_deadline: Duration::from_secs(30 * 60),
+        sandbox_lifetime_max: 7 * DAY,
+        cpu: None,
+        memory: None,
+        disk: None,
+        // A crash of the machine ends the boxes, and the store syncs its records itself.
+        ledger_sync: false,
+        creates_at_once: 16,
+        deletes_at_once: 16,
+    }
+}
+
+#[async_trait]
+impl Builder for LocalProvider {
+    fn validate(&self, spec: &EnvironmentSpec, _lockfile: &Lockfile) -> Vec<Finding> {
+        builder::findings(&self.inner, spec)
+    }
+
+    /// Cancel safe.
+    async fn inspect(&self, artifact: &Artifact) -> Result<Inspection> {
+        artifact.check_for(self)?;
+        let (inner, artifact) = (Arc::clone(&self.inner), artifact.clone());
+        let (layers, body) = blocking(move || record::load(&inner.engine, &artifact)).await?;
+        let layers: Vec<&str> = layers.iter().map(crate::store::LayerKey::as_str).collect();
+        Ok(BTreeMap::from([
+            ("environment".to_owned(), body.environment),
+            ("contract".to_owned(), body.contract),
+            ("base".to_owned(), body.base),
+            ("base fingerprint".to_owned(), body.base_fingerprint),
+            ("lockfile digest".to_owned(), body.lockfile_digest),
+            ("layers".to_owned(), layers.join(" ")),
+        ]))
+    }
+
+    /// Cancel safe.
+    async fn exists(&self, artifact: &Artifact) -> Result<Existence> {
+        match self.inspect(artifact).await {
+            Ok(_) => Ok(Existence::Yes),
+            Err(error) if error.code() == Code::ArtifactMissing => Ok(Existence::No),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+#[async_trait]
+impl Reclaim for LocalProvider {
+    async fn find(&self, intent: &Intent) -> Result<Found> {
+        reclaim::find(&self.inner, intent).await
+    }
+
+    async fn observe(&self, thing: &ResourceRef) -> Result<State> {
+        reclaim::observe(&self.inner, thing).await
+    }
+
+    async fn delete(&self, thing: &ResourceRef) -> Result<Deletion> {
+        reclaim::delete(&self.inner, thing).await
+    }
+
+    fn list<'a>(&'a self, owner: &'a Owner) -> BoxStream<'a, Result<ResourceRef>> {
+        reclaim::list(&self.inner, owner)
+    }
+}
+
+#[async_trait]
+impl Provider for LocalProvider {
+    fn id(&self) -> &ProviderId {
+        &ID
+    }
+
+    fn capabilities(&self) -> &Capabilities {
+        &self.inner.capabilities
+    }
+
+    fn account(&self) -> &str {
+        &self.inner.account
+    }
+
+    fn endpoint(&self) -> &str {
+        &self.inner.endpoint
+    }
+
+    /// Starts a tiny box and removes it again. Cancel safe.
+    async fn preflight(&self, plan: &Plan) -> Result<Vec<Finding>> {
+        let mut findings = Vec::new();
+        let longest = self.inner.capabilities.sandbox_lifetime_max;
+        if plan.lifetime > longest {
+            let words = format!("a sandbox lives for at most {longest:?}; ask for less");
+            findings.push(Finding::new("plan.lifetime", Code::CapabilityUnsupported, words));
+        }
+        let inner = Arc::clone(&self.inner);
+        let needs = blocking(move || Ok(inner.engine.preflight())).await?;
+        findings.extend(needs.into_iter().filter(|need| !need.ok).map(|need| {
+            let place = format!("machine.{}", need.name);
+            let words = if need.fix.is_empty() {
+                need.detail
+            } else {
+                format!("{}; {}", need.detail, need.fix)
+            };
+            Finding::new(place, Code::MachineUnsuitable, words)
+        }));
+        Ok(findings)
+    }
+
+    async fn build(&self, request: Arc<BuildRequest>, creator: Creator, progress: Progress) -> Result<Built> {
+        builder::build(Arc::clone(&self.inner), request, creator, progress).await
+    }
+
+    async fn launch(
+        &self,
+        artifact: &Artifact,
+        options: LaunchOptions,
+        creator: Creator,
+    ) -> Result<Launched> {
+        artifact.check_for(self)?;
+        launch::launch(Arc::clone(&self.inner), artifact.clone(), options, creator).await
+    }
+
+    /// Only for sandboxes of this very process.
+    async fn attach(&self, thing: &ResourceRef) -> Result<Arc<dyn Sandbox>> {
+        if let Standing::Held(held) = self.inner.boxes.standing(&thing.id)
+            && held.thing == *thing
+            && held.running.is_alive()
+        {
+            return Ok(Arc::new(LocalSandbox::new(&self.inner, held)));
+        }
+        match self.observe(thing).await? {
+            State::Pending | State::Ready => Err(error(
+                Code::CapabilityUnsupported,
+                format!("{thing} belongs to another process"),
+            )
+            .with_operation("attach")
+            .with_advice("use it there: a local sandbox does not outlive the process that launched it")),
+            _ => Err(error(Code::SandboxGone, format!("{thing} does not run")).with_operation("attach")),
+        }
+    }
+}
+
+impl fmt::Display for LocalProvider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("local")
+    }
+}
+
+impl fmt::Debug for LocalProvider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LocalProvider")
+            .field("state_dir", &self.inner.endpoint)
+            .field("real_ids", &self.inner.real_ids)
+            .finish_non_exhaustive()
+    }
+}
