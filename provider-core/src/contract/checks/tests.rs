@@ -48,9 +48,7 @@ fn tier_with(sandbox: &dyn Sandbox, change: impl FnOnce(&mut CheckContext<'_>)) 
         "{results:?} {} {context:?}",
         serde_json::to_string(&results).unwrap()
     );
-    for trace in ["4711", "another-canary"] {
-        assert!(!everything.contains(trace), "a secret is shown: {everything}");
-    }
+    assert!(!everything.contains("canary"), "a secret is shown: {everything}");
     results
 }
 
