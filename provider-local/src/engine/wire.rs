@@ -62,8 +62,9 @@ pub(super) fn receive(socket: &OwnedFd, packet: &mut Packet) -> io::Result<bool>
     let answer = loop {
         let mut parts = [IoSliceMut::new(&mut packet.bytes)];
         match rustix::net::recvmsg(socket, &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC) {
-            Err(Errno::INTR) => {}
-            Err(Errno::CONNRESET) => return Ok(false),
+            // "Reset" says once that the other end went away without reading everything; what it had sent
+            // before is still to come, then the end.
+            Err(Errno::INTR | Errno::CONNRESET) => {}
             answer => break answer?,
         }
     };

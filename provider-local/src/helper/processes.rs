@@ -5,8 +5,11 @@ use super::sys::{self, Answer, Fd, SIGKILL};
 
 /// How many processes one look at /proc takes in; what is beyond is met in the next round.
 const MAX_SEEN: usize = 2048;
-/// How often a killing sweep looks again for processes that were born meanwhile.
-const MAX_ROUNDS: usize = 64;
+/// How often a killing sweep looks again for processes that were born meanwhile, or are not dead yet.
+const MAX_ROUNDS: usize = 1000;
+/// From this round on there is a pause of a millisecond before each, since killed processes need the
+/// processor to die.
+const FIRST_PAUSED_ROUND: usize = 3;
 
 /// One process, as /proc/PID/stat shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +34,10 @@ const NOBODY: Process = Process {
 /// signalled.
 pub(crate) fn signal_tree(proc: Fd, leader: u32, signal: u32) -> Answer<bool> {
     let mut anybody = false;
-    for _ in 0..MAX_ROUNDS {
+    for round in 0..MAX_ROUNDS {
+        if round >= FIRST_PAUSED_ROUND {
+            let _ = sys::poll(&mut [], Some(1));
+        }
         let mut seen = [NOBODY; MAX_SEEN];
         let count = look(proc, &mut seen)?;
         let seen = seen.get_mut(..count).unwrap_or(&mut []);

@@ -127,8 +127,8 @@ pub(crate) fn receive(socket: Fd, into: &mut Received) -> Answer<bool> {
     let length = loop {
         // SAFETY: the message describes memory that lives here, with its true sizes.
         match unsafe { call(nr::RECVMSG, arguments) } {
-            Err(Errno::INTR) => {}
-            Err(Errno(104)) => return Ok(false),
+            // "Reset" is said once; what the other end had sent before is still to come, then the end.
+            Err(Errno::INTR | Errno::CONNRESET) => {}
             answer => break answer?,
         }
     };

@@ -34,6 +34,7 @@ impl Errno {
     pub(crate) const NOSYS: Errno = Errno(38);
     pub(crate) const LOOP: Errno = Errno(40);
     pub(crate) const BADMSG: Errno = Errno(74);
+    pub(crate) const CONNRESET: Errno = Errno(104);
 }
 
 /// The answer of a system call.

@@ -96,10 +96,14 @@ impl World {
     }
 }
 
-/// An id that no other trial uses.
+/// An id that no other trial uses, and that is not the beginning of another one.
 pub(crate) fn new_id() -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
-    format!("t{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
+    format!(
+        "t{}-{:05}",
+        std::process::id(),
+        NEXT.fetch_add(1, Ordering::Relaxed)
+    )
 }
 
 /// What a command said and how it ended.

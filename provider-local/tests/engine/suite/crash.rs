@@ -14,7 +14,7 @@ pub(crate) fn a_killed_driver_leaves_nothing_alive() -> Outcome {
     let world = World::new();
     let (mut boxes, mut alive) = (0, 0);
     for number in 0..KILLS {
-        let mark = format!("storm{}-{number}", std::process::id());
+        let mark = format!("storm{}-{number:03}", std::process::id());
         let mut driver = Driver::start("storm", &world.state, &mark);
         driver.wait_for_line();
         // Uneven steps, so that the moments do not fall into the rhythm of the work.
