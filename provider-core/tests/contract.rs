@@ -6,7 +6,7 @@ use provider_core::contract::docs::contract_md;
 
 /// `CONTRACT.md` is generated. Where it differs, the new text is written beside the test's output, to be copied.
 #[test]
-fn a03_the_page_is_the_generated_one() {
+fn a03_contract_md_is_the_generated_one() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../CONTRACT.md");
     let page = std::fs::read_to_string(path).unwrap_or_default();
     if page != contract_md() {
@@ -17,7 +17,7 @@ fn a03_the_page_is_the_generated_one() {
 }
 
 #[cfg(target_os = "linux")]
-mod init {
+mod contract_init {
     use std::{
         path::Path,
         process::{Child, Command, Stdio},
@@ -34,26 +34,16 @@ mod init {
     /// Starts the doctor, asked only about PID 1.
     fn start(folder: &Path, limit: Duration) -> Child {
         let path = folder.join("doctor");
-        let contract = Contract {
-            reap_within: limit,
-            ..SANDBOX_V1
-        };
+        let contract = Contract { reap_within: limit, ..SANDBOX_V1 };
         std::fs::write(&path, script(&contract, &[Row::Init])).unwrap();
-        Command::new("/bin/sh")
-            .arg(path)
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap()
+        Command::new("/bin/sh").arg(path).stdout(Stdio::piped()).spawn().unwrap()
     }
 
     /// The doctor's exit code and its row.
     fn finish(doctor: Child) -> (Option<i32>, RowReport) {
         let output = doctor.wait_with_output().unwrap();
         let report = DoctorReport::parse(&output.stdout).unwrap();
-        (
-            output.status.code(),
-            report.rows.into_iter().find(|row| row.row == Row::Init).unwrap(),
-        )
+        (output.status.code(), report.rows.into_iter().find(|row| row.row == Row::Init).unwrap())
     }
 
     /// The children of this process that ended and wait for their status to be taken.
@@ -64,8 +54,7 @@ mod init {
         numbers
             .filter(|number| {
                 let stat = std::fs::read_to_string(format!("/proc/{number}/stat")).unwrap_or_default();
-                stat.rsplit_once(") ")
-                    .is_some_and(|(_, rest)| rest.starts_with(&own))
+                stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(&own))
             })
             .filter_map(Pid::from_raw)
             .collect()
@@ -82,10 +71,7 @@ mod init {
         let took = begin.elapsed();
         assert_eq!((code, row.status), (Some(1), RowStatus::Fail), "{row:?}");
         assert!(row.found.contains("was not reaped in 1 s"), "{row:?}");
-        assert!(
-            took > Duration::from_secs(1) && took < Duration::from_secs(20),
-            "{took:?}"
-        );
+        assert!(took > Duration::from_secs(1) && took < Duration::from_secs(20), "{took:?}");
         let left = zombies();
         assert_eq!(left.len(), 1, "the doctor's orphan waits here");
         left.into_iter().for_each(reap);
@@ -97,9 +83,8 @@ mod init {
             scope.spawn(|| {
                 while !done.load(Ordering::Relaxed) {
                     // The doctor's own status is for the one who started it.
-                    for pid in zombies()
-                        .into_iter()
-                        .filter(|pid| pid.as_raw_nonzero().get().cast_unsigned() != own)
+                    for pid in
+                        zombies().into_iter().filter(|pid| pid.as_raw_nonzero().get().cast_unsigned() != own)
                     {
                         reap(pid);
                         reaped.fetch_add(1, Ordering::Relaxed);

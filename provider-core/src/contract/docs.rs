@@ -30,10 +30,7 @@ fn write_page(page: &mut String, contract: &Contract) -> std::fmt::Result {
         writeln!(page, "| {what} | {value} |")?;
     }
     writeln!(page, "\n## Variables\n")?;
-    writeln!(
-        page,
-        "Every command starts with these, before those of the Environment and of the caller.\n"
-    )?;
+    writeln!(page, "Every command starts with these, before those of the Environment and of the caller.\n")?;
     writeln!(page, "| variable | value |\n|---|---|")?;
     for (name, value) in contract.base_env_vars() {
         writeln!(page, "| `{name}` | `{value}` |")?;
@@ -49,12 +46,7 @@ fn write_page(page: &mut String, contract: &Contract) -> std::fmt::Result {
     writeln!(page, "| row | expected | how it is answered |\n|---|---|---|")?;
     for row in Row::ALL {
         let mark = if row.needs_language() { " *" } else { "" };
-        writeln!(
-            page,
-            "| `{row}`{mark} | {} | {} |",
-            row.expected(contract),
-            row.question()
-        )?;
+        writeln!(page, "| `{row}`{mark} | {} | {} |", row.expected(contract), row.question())?;
     }
     writeln!(
         page,
@@ -66,26 +58,14 @@ fn write_page(page: &mut String, contract: &Contract) -> std::fmt::Result {
     )?;
     writeln!(page, "| exit code | meaning |\n|---|---|")?;
     writeln!(page, "| {EXIT_PASS} | every asked row passes |")?;
-    writeln!(
-        page,
-        "| {EXIT_FAIL} | a row fails; `first_failed` names the first |"
-    )?;
+    writeln!(page, "| {EXIT_FAIL} | a row fails; `first_failed` names the first |")?;
     writeln!(page, "| {EXIT_USAGE} | wrong usage |")?;
     writeln!(page, "\n## The core tier\n")?;
-    writeln!(
-        page,
-        "Each check is asked inside a running sandbox, in this order, and has a stable id.\n"
-    )?;
+    writeln!(page, "Each check is asked inside a running sandbox, in this order, and has a stable id.\n")?;
     writeln!(page, "| n | id | question | in this version |\n|---|---|---|---|")?;
     for (number, check) in CORE_TIER.iter().enumerate() {
         let present = if check.present { "yes" } else { "no" };
-        writeln!(
-            page,
-            "| {} | `{}` | {} | {present} |",
-            number + 1,
-            check.id,
-            check.question
-        )?;
+        writeln!(page, "| {} | `{}` | {} | {present} |", number + 1, check.id, check.question)?;
     }
     writeln!(
         page,
@@ -101,10 +81,7 @@ fn facts(contract: &Contract) -> Vec<(&'static str, String)> {
     let arm = Architecture::ARM64;
     let code = |text: &str| format!("`{text}`");
     vec![
-        (
-            "system",
-            format!("{}, of the {} family", contract.os, contract.os_family),
-        ),
+        ("system", format!("{}, of the {} family", contract.os, contract.os_family)),
         (
             "processor",
             format!(
@@ -119,31 +96,15 @@ fn facts(contract: &Contract) -> Vec<(&'static str, String)> {
         ("working directory", format!("`{}`, writable", contract.workdir)),
         (
             "reserved path",
-            format!(
-                "`{}`, which the user can neither change nor replace",
-                contract.reserved_path
-            ),
+            format!("`{}`, which the user can neither change nor replace", contract.reserved_path),
         ),
         ("doctor", code(contract.doctor_path)),
         (
             "language, where the Environment names one",
-            format!(
-                "`{}` and one of `{}` on `PATH`",
-                contract.python,
-                contract.installers.join("`, `")
-            ),
+            format!("`{}` and one of `{}` on `PATH`", contract.python, contract.installers.join("`, `")),
         ),
-        (
-            "PID 1",
-            format!(
-                "reaps orphans within {} s and passes SIGTERM on",
-                contract.reap_within.as_secs()
-            ),
-        ),
-        (
-            "stop",
-            format!("within {} s of SIGTERM", contract.stop_within.as_secs()),
-        ),
+        ("PID 1", format!("reaps orphans within {} s and passes SIGTERM on", contract.reap_within.as_secs())),
+        ("stop", format!("within {} s of SIGTERM", contract.stop_within.as_secs())),
         ("locale", code(contract.locale)),
         ("time zone", contract.timezone.to_owned()),
         ("certificates", code(contract.ca_bundle)),
@@ -158,17 +119,10 @@ mod tests {
     fn a03_every_row_and_check_is_on_the_page() {
         let page = contract_md();
         for row in Row::ALL {
-            assert!(
-                page.contains(&format!("| {} |", row.expected(&SANDBOX_V1))),
-                "{row}"
-            );
+            assert!(page.contains(&format!("| {} |", row.expected(&SANDBOX_V1))), "{row}");
         }
         for check in CORE_TIER {
-            assert!(
-                page.contains(check.id) && page.contains(check.question),
-                "{}",
-                check.id
-            );
+            assert!(page.contains(check.id) && page.contains(check.question), "{}", check.id);
         }
     }
 }

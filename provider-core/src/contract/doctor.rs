@@ -25,10 +25,7 @@ pub fn script(contract: &Contract, asked: &[Row]) -> String {
     fact("contract", contract.name);
     fact("version", &contract.version.to_string());
     fact("rows", &words(Row::ALL));
-    fact(
-        "asked",
-        &words(Row::ALL.into_iter().filter(|row| asked.contains(row))),
-    );
+    fact("asked", &words(Row::ALL.into_iter().filter(|row| asked.contains(row))));
     fact("doctor_path", contract.doctor_path);
     fact("machine", contract.architecture.machine);
     fact("os", contract.os);
@@ -48,9 +45,11 @@ pub fn script(contract: &Contract, asked: &[Row]) -> String {
     for row in Row::ALL {
         fact(&format!("expected_{row}"), &row.expected(contract));
     }
-    include_str!("doctor.sh")
-        .replacen("#@FACTS@\n", &facts, 1)
-        .replacen("#@WRITABLE@\n", include_str!("writable.sh"), 1)
+    include_str!("doctor.sh").replacen("#@FACTS@\n", &facts, 1).replacen(
+        "#@WRITABLE@\n",
+        include_str!("writable.sh"),
+        1,
+    )
 }
 
 fn words(rows: impl IntoIterator<Item = Row>) -> String {
@@ -115,12 +114,8 @@ impl DoctorReport {
     /// [`Code::SmokeTestFailed`] if it is not exactly one whole report with all rows in order, or if it contradicts
     /// itself.
     pub fn parse(stdout: &[u8]) -> Result<Self> {
-        let broken = |why: String| {
-            Error::new(
-                Code::SmokeTestFailed,
-                format!("the doctor's report is broken: {why}"),
-            )
-        };
+        let broken =
+            |why: String| Error::new(Code::SmokeTestFailed, format!("the doctor's report is broken: {why}"));
         let mut report: DoctorReport = serde_json::from_slice(stdout).map_err(|error| {
             // The parser's words can quote the report, which can hold anything.
             broken(format!("{:?} error in line {}", error.classify(), error.line()))
@@ -128,11 +123,7 @@ impl DoctorReport {
         if !report.rows.iter().map(|row| row.row).eq(Row::ALL) {
             return Err(broken("its rows are not the known ones in order".into()));
         }
-        let first = report
-            .rows
-            .iter()
-            .find(|row| row.status == RowStatus::Fail)
-            .map(|row| row.row);
+        let first = report.rows.iter().find(|row| row.status == RowStatus::Fail).map(|row| row.row);
         if first != report.first_failed {
             return Err(broken("its first failed row is another than the rows say".into()));
         }
@@ -154,21 +145,13 @@ impl DoctorReport {
 
     /// The exit code that belongs to this report.
     pub fn exit_code(&self) -> i32 {
-        if self.first_failed.is_some() {
-            EXIT_FAIL
-        } else {
-            EXIT_PASS
-        }
+        if self.first_failed.is_some() { EXIT_FAIL } else { EXIT_PASS }
     }
 }
 
 /// The doctor writes each byte outside ASCII as the code point of the same number. This is the text again.
 fn bytes_again(found: &str) -> String {
-    match found
-        .chars()
-        .map(|c| u8::try_from(u32::from(c)))
-        .collect::<Result<Vec<u8>, _>>()
-    {
+    match found.chars().map(|c| u8::try_from(u32::from(c))).collect::<Result<Vec<u8>, _>>() {
         Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
         Err(_) => found.to_owned(),
     }
@@ -176,11 +159,7 @@ fn bytes_again(found: &str) -> String {
 
 impl fmt::Display for RowReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "row {}: found {:?}, the contract says {:?}",
-            self.row, self.found, self.expected
-        )
+        write!(f, "row {}: found {:?}, the contract says {:?}", self.row, self.found, self.expected)
     }
 }
 

@@ -21,14 +21,7 @@ pub(super) const REFUSES: &str = "/srv";
 /// Who the scripts run as: the contract's numbers if the tests run as root, else the tests' own.
 pub(super) fn user() -> User {
     let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
-    if uid.is_root() {
-        SANDBOX_V1.user
-    } else {
-        User {
-            uid: uid.as_raw(),
-            gid: gid.as_raw(),
-        }
-    }
+    if uid.is_root() { SANDBOX_V1.user } else { User { uid: uid.as_raw(), gid: gid.as_raw() } }
 }
 
 /// Runs a command here as [`user`], with no variables but its own and a plain `PATH`.
@@ -50,14 +43,8 @@ pub(super) fn run_as(user: User, command: &Command) -> Output {
     assert_eq!(command.stdin, Stdin::Closed, "not needed so far");
     let words = command.program.argv();
     let mut process = Process::new(&words[0]);
-    process
-        .args(&words[1..])
-        .env_clear()
-        .env("PATH", SANDBOX_V1.path)
-        .envs(&command.env_vars);
-    process
-        .stdin(Stdio::null())
-        .current_dir(command.cwd.as_deref().unwrap_or("/"));
+    process.args(&words[1..]).env_clear().env("PATH", SANDBOX_V1.path).envs(&command.env_vars);
+    process.stdin(Stdio::null()).current_dir(command.cwd.as_deref().unwrap_or("/"));
     if rustix::process::geteuid().is_root() {
         // Setting the user as root clears the supplementary groups too.
         process.uid(user.uid).gid(user.gid);
@@ -73,10 +60,7 @@ pub(super) fn run_as(user: User, command: &Command) -> Output {
 /// The shells of this machine that the scripts are tried with.
 pub(super) fn shells() -> Vec<&'static str> {
     let known = ["/bin/sh", "/bin/dash", "/bin/bash"];
-    known
-        .into_iter()
-        .filter(|shell| Path::new(shell).exists())
-        .collect()
+    known.into_iter().filter(|shell| Path::new(shell).exists()).collect()
 }
 
 /// What the program `id` answers for [`user`].
@@ -95,13 +79,7 @@ pub(super) struct Folder(tempfile::TempDir, String);
 impl Folder {
     pub(super) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder
-            .path()
-            .canonicalize()
-            .unwrap()
-            .into_os_string()
-            .into_string()
-            .unwrap();
+        let path = folder.path().canonicalize().unwrap().into_os_string().into_string().unwrap();
         own(&path);
         Self(folder, path)
     }

@@ -1,7 +1,7 @@
 //! The contract of a sandbox: what every artifact provides, as data in one place.
 //!
-//! [`SANDBOX_V1`] is the only place that holds these numbers, names and paths. The [doctor](doctor) script is rendered
-//! from it, the [checks](checks) compare with it, `CONTRACT.md` is [generated](docs) from it, and drivers read it.
+//! [`SANDBOX_V1`] is the only place that holds these numbers, names and paths. The [doctor] script is rendered
+//! from it, the [checks] compare with it, `CONTRACT.md` is [generated](docs) from it, and drivers read it.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -31,21 +31,13 @@ pub struct Architecture {
 
 impl Architecture {
     /// 64-bit x86.
-    pub const AMD64: Architecture = Architecture {
-        platform: "linux/amd64",
-        machine: "x86_64",
-    };
+    pub const AMD64: Architecture = Architecture { platform: "linux/amd64", machine: "x86_64" };
     /// 64-bit Arm. Only this machine's own sandboxes have it.
-    pub const ARM64: Architecture = Architecture {
-        platform: "linux/arm64",
-        machine: "aarch64",
-    };
+    pub const ARM64: Architecture = Architecture { platform: "linux/arm64", machine: "aarch64" };
 
     /// The architecture that `uname -m` calls so.
     pub fn of_machine(machine: &str) -> Option<Architecture> {
-        [Self::AMD64, Self::ARM64]
-            .into_iter()
-            .find(|known| known.machine == machine)
+        [Self::AMD64, Self::ARM64].into_iter().find(|known| known.machine == machine)
     }
 }
 
@@ -122,10 +114,7 @@ impl Contract {
     /// The same contract on another processor.
     #[must_use]
     pub fn on(&self, architecture: Architecture) -> Contract {
-        Contract {
-            architecture,
-            ..self.clone()
-        }
+        Contract { architecture, ..self.clone() }
     }
 
     /// The same contract on this machine's processor, for sandboxes that run here. A processor that has no
@@ -157,20 +146,10 @@ mod tests {
 
     #[test]
     fn a03_the_contract_is_the_written_one() {
-        let Contract {
-            user,
-            home,
-            workdir,
-            reserved_path,
-            doctor_path,
-            ..
-        } = SANDBOX_V1;
+        let Contract { user, home, workdir, reserved_path, doctor_path, .. } = SANDBOX_V1;
         assert_eq!(user.to_string(), "1000:100");
         assert_eq!((home, workdir), ("/home/sandbox", "/home/sandbox/work"));
-        assert_eq!(
-            (reserved_path, doctor_path),
-            ("/opt/provider", "/opt/provider/doctor")
-        );
+        assert_eq!((reserved_path, doctor_path), ("/opt/provider", "/opt/provider/doctor"));
         assert_eq!(SANDBOX_V1.stop_within, Duration::from_secs(10));
     }
 
@@ -207,15 +186,9 @@ mod tests {
     #[test]
     fn a_machine_has_its_own_architecture() {
         assert_eq!(Architecture::of_machine("x86_64"), Some(SANDBOX_V1.architecture));
-        assert_eq!(
-            Architecture::of_machine("aarch64").map(|it| it.platform),
-            Some("linux/arm64")
-        );
+        assert_eq!(Architecture::of_machine("aarch64").map(|it| it.platform), Some("linux/arm64"));
         assert_eq!(Architecture::of_machine("riscv64"), None);
         let on_arm = SANDBOX_V1.on(Architecture::ARM64);
-        assert_eq!(
-            (on_arm.architecture.machine, on_arm.name),
-            ("aarch64", SANDBOX_V1.name)
-        );
+        assert_eq!((on_arm.architecture.machine, on_arm.name), ("aarch64", SANDBOX_V1.name));
     }
 }

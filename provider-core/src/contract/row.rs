@@ -64,10 +64,7 @@ impl Row {
 
     /// The rows that are asked of an Environment, in order.
     pub fn asked(names_language: bool) -> Vec<Row> {
-        Self::ALL
-            .into_iter()
-            .filter(|row| names_language || !row.needs_language())
-            .collect()
+        Self::ALL.into_iter().filter(|row| names_language || !row.needs_language()).collect()
     }
 
     /// Whether the row is only asked of an Environment that names a language.
@@ -165,10 +162,7 @@ mod tests {
 
     #[test]
     fn rows_about_a_language_are_asked_only_with_one() {
-        let left_out: Vec<_> = Row::ALL
-            .into_iter()
-            .filter(|row| !Row::asked(false).contains(row))
-            .collect();
+        let left_out: Vec<_> = Row::ALL.into_iter().filter(|row| !Row::asked(false).contains(row)).collect();
         assert_eq!(left_out, [Row::Python, Row::Pip, Row::Kernel]);
         assert_eq!(Row::asked(true), Row::ALL);
     }

@@ -40,22 +40,15 @@ impl Check for Doctor {
         let mut mismatches = Vec::new();
         if report.contract != contract.name {
             let found = &report.contract;
-            mismatches.push(format!(
-                "the doctor checks {found:?}, the contract is {}",
-                contract.name
-            ));
+            mismatches.push(format!("the doctor checks {found:?}, the contract is {}", contract.name));
         }
         if report.version != contract.version {
             let found = report.version;
-            mismatches.push(format!(
-                "the report has version {found}, the contract says {}",
-                contract.version
-            ));
+            mismatches
+                .push(format!("the report has version {found}, the contract says {}", contract.version));
         }
         if code != report.exit_code() {
-            mismatches.push(format!(
-                "the doctor ended with exit code {code}, which its rows contradict"
-            ));
+            mismatches.push(format!("the doctor ended with exit code {code}, which its rows contradict"));
         }
         let asked = context.asked_rows();
         for row in &report.rows {
@@ -71,18 +64,12 @@ impl Check for Doctor {
                 (RowStatus::Fail, _) => mismatches.push(row.to_string()),
                 (RowStatus::NotAsked, true) => mismatches.push(format!("row {} was not asked", row.row)),
                 (RowStatus::Pass, false) => {
-                    mismatches.push(format!(
-                        "row {} was asked, and the Environment names no language",
-                        row.row
-                    ));
+                    mismatches
+                        .push(format!("row {} was asked, and the Environment names no language", row.row));
                 }
                 (RowStatus::Pass, true) | (RowStatus::NotAsked, false) => {}
             }
         }
-        Ok(Verdict::of(
-            mismatches,
-            format!("{} rows pass", asked.len()),
-            Vec::new(),
-        ))
+        Ok(Verdict::of(mismatches, format!("{} rows pass", asked.len()), Vec::new()))
     }
 }

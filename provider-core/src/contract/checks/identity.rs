@@ -46,17 +46,12 @@ impl Check for Identity {
                     "groups of the caller remain without a number, since this driver cannot drop them".into(),
                 );
             } else {
-                mismatches.push(format!(
-                    "supplementary group {group} is set, the contract says none but {own}"
-                ));
+                mismatches
+                    .push(format!("supplementary group {group} is set, the contract says none but {own}"));
             }
         }
         notes.dedup();
         let user = context.contract.user;
-        Ok(Verdict::of(
-            mismatches,
-            format!("{} is {user} at {}", wanted.user, wanted.workdir),
-            notes,
-        ))
+        Ok(Verdict::of(mismatches, format!("{} is {user} at {}", wanted.user, wanted.workdir), notes))
     }
 }

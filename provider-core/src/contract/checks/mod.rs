@@ -176,12 +176,8 @@ trait Check: Sync {
 }
 
 /// The checks that this version has, in the order of [`CORE_TIER`].
-const PRESENT: [&dyn Check; 4] = [
-    &doctor::Doctor,
-    &identity::Identity,
-    &filesystem::Filesystem,
-    &secrets::Secrets,
-];
+const PRESENT: [&dyn Check; 4] =
+    [&doctor::Doctor, &identity::Identity, &filesystem::Filesystem, &secrets::Secrets];
 
 /// Runs the checks of the core tier that this version has, in order, each to its end.
 ///
@@ -212,26 +208,16 @@ async fn run(check: &dyn Check, context: &CheckContext<'_>) -> CheckResult {
     };
     CheckResult {
         id: check.id().to_owned(),
-        status: if verdict.failed {
-            Status::Failed
-        } else {
-            Status::Passed
-        },
+        status: if verdict.failed { Status::Failed } else { Status::Passed },
         summary: scrub(context.secrets, &one_line(&verdict.summary)),
-        details: verdict
-            .details
-            .iter()
-            .map(|line| scrub(context.secrets, line))
-            .collect(),
+        details: verdict.details.iter().map(|line| scrub(context.secrets, line)).collect(),
         duration: start.elapsed(),
     }
 }
 
 fn panic_words(panic: &(dyn std::any::Any + Send)) -> &str {
     let words = panic.downcast_ref::<&str>().copied();
-    words
-        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("no words")
+    words.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no words")
 }
 
 fn one_line(text: &str) -> String {

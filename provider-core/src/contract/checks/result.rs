@@ -70,11 +70,7 @@ pub(super) struct Verdict {
 impl Verdict {
     /// Failed, with one reason.
     pub(super) fn failed(summary: String) -> Self {
-        Self {
-            failed: true,
-            summary,
-            details: Vec::new(),
-        }
+        Self { failed: true, summary, details: Vec::new() }
     }
 
     /// Passed with these words if there are no mismatches, else failed with them. Notes are added in both cases.
@@ -85,11 +81,7 @@ impl Verdict {
             [first, rest @ ..] => format!("{first}, and {} more", rest.len()),
         };
         let failed = !mismatches.is_empty();
-        Self {
-            failed,
-            summary,
-            details: mismatches.into_iter().chain(notes).collect(),
-        }
+        Self { failed, summary, details: mismatches.into_iter().chain(notes).collect() }
     }
 }
 
@@ -119,10 +111,7 @@ mod tests {
     #[test]
     fn one_mismatch_is_enough_to_fail() {
         let passed = Verdict::of(Vec::new(), "fine", vec!["note".into()]);
-        assert_eq!(
-            (passed.failed, passed.summary.as_str(), passed.details.len()),
-            (false, "fine", 1)
-        );
+        assert_eq!((passed.failed, passed.summary.as_str(), passed.details.len()), (false, "fine", 1));
         let failed = Verdict::of(vec!["a".into(), "b".into()], "fine", vec!["note".into()]);
         assert_eq!((failed.failed, failed.summary.as_str()), (true, "a, and 1 more"));
         assert_eq!(failed.details, ["a", "b", "note"]);

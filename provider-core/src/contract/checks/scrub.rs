@@ -10,9 +10,7 @@ pub(super) fn scrub(secrets: &SecretSet, text: &str) -> String {
     let mut forms: Vec<String> = secrets.iter().flat_map(|(_, secret)| forms(secret)).collect();
     // The longest first, so that a secret inside another leaves no rest of the other.
     forms.sort_by_key(|form| std::cmp::Reverse(form.len()));
-    forms
-        .iter()
-        .fold(text.to_owned(), |text, form| text.replace(form, MARK))
+    forms.iter().fold(text.to_owned(), |text, form| text.replace(form, MARK))
 }
 
 /// Whether the value is in the text, plain or escaped.
@@ -69,10 +67,7 @@ mod tests {
             folded.to_owned(),
         ] {
             let clean = scrub(&set, &format!("x{text}y"));
-            assert!(
-                !clean.contains("4711") && clean.contains(MARK),
-                "{text} -> {clean}"
-            );
+            assert!(!clean.contains("4711") && clean.contains(MARK), "{text} -> {clean}");
             assert!(holds(set.get("0").unwrap(), &text), "{text}");
         }
         assert!(!holds(set.get("0").unwrap(), "canary 4711"));
@@ -80,10 +75,7 @@ mod tests {
 
     #[test]
     fn a_secret_inside_another_leaves_no_rest() {
-        let clean = scrub(
-            &secrets(&["canary-1", "my-canary-1-long"]),
-            "a my-canary-1-long b canary-1",
-        );
+        let clean = scrub(&secrets(&["canary-1", "my-canary-1-long"]), "a my-canary-1-long b canary-1");
         assert_eq!(clean, "a [secret] b [secret]");
     }
 

@@ -19,19 +19,13 @@ impl Check for Secrets {
     async fn ask(&self, context: &CheckContext<'_>) -> Result<Verdict> {
         let names: Vec<&str> = context.secrets.iter().map(|(id, _)| id).collect();
         if names.is_empty() {
-            return Ok(Verdict::of(
-                Vec::new(),
-                "the build was given no secrets",
-                Vec::new(),
-            ));
+            return Ok(Verdict::of(Vec::new(), "the build was given no secrets", Vec::new()));
         }
         let mut mismatches = Vec::new();
         for (what, text) in &context.metadata {
             for (id, secret) in context.secrets.iter() {
                 if holds(secret, what) || holds(secret, text) {
-                    mismatches.push(format!(
-                        "build secret {id:?} is in the provider's metadata: {what}"
-                    ));
+                    mismatches.push(format!("build secret {id:?} is in the provider's metadata: {what}"));
                 }
             }
         }
@@ -42,20 +36,13 @@ impl Check for Secrets {
         let seen = search.parse(&output)?;
         for hit in &seen.hits {
             let id = names.get(hit.secret).copied().unwrap_or("?");
-            let path = hit
-                .path
-                .as_ref()
-                .map(|path| format!(": {path:?}"))
-                .unwrap_or_default();
+            let path = hit.path.as_ref().map(|path| format!(": {path:?}")).unwrap_or_default();
             mismatches.push(format!("build secret {id:?} is in {}{path}", hit.place));
         }
         let mut notes = limits(&seen);
         notes.push(format!("searched {} texts of metadata", context.metadata.len()));
         let count = names.len();
-        let passed = format!(
-            "{count} build secret{} not found",
-            if count == 1 { " was" } else { "s were" }
-        );
+        let passed = format!("{count} build secret{} not found", if count == 1 { " was" } else { "s were" });
         Ok(Verdict::of(mismatches, passed, notes))
     }
 }
@@ -80,9 +67,7 @@ fn limits(seen: &SecretsAnswer) -> Vec<String> {
         notes.push(note);
     }
     for (path, bytes) in &seen.partly {
-        notes.push(format!(
-            "only the beginning of {path:?} was searched; it has {bytes} bytes"
-        ));
+        notes.push(format!("only the beginning of {path:?} was searched; it has {bytes} bytes"));
     }
     if seen.unlisted {
         notes.push("some folders could not be listed".into());

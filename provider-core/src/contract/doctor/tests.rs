@@ -20,19 +20,11 @@ impl Place {
         let folder = host::Folder::new();
         let at = |name: &str| host::leak(&format!("{}/{name}", folder.path()));
         folder.add("home/work/.keep", "", 0o644);
-        folder.add(
-            "certificates",
-            "# comment\n-----BEGIN CERTIFICATE-----\nMII=\n",
-            0o644,
-        );
+        folder.add("certificates", "# comment\n-----BEGIN CERTIFICATE-----\nMII=\n", 0o644);
         folder.add("bin/python", PYTHON, 0o755);
         folder.add("bin/installer", "#!/bin/sh\necho installer 1.0\n", 0o755);
         let release = std::fs::read_to_string("/etc/os-release").unwrap();
-        let family = release
-            .lines()
-            .find_map(|line| line.strip_prefix("ID="))
-            .unwrap()
-            .trim_matches('"');
+        let family = release.lines().find_map(|line| line.strip_prefix("ID=")).unwrap().trim_matches('"');
         let contract = Contract {
             user: host::user(),
             user_name: host::leak(&host::id("-un")),
@@ -51,11 +43,7 @@ impl Place {
             (Contract::LOCALE_VAR, contract.locale.to_owned()),
             ("TZ", contract.timezone.to_owned()),
         ];
-        Self {
-            folder,
-            contract,
-            env_vars,
-        }
+        Self { folder, contract, env_vars }
     }
 
     fn rows() -> Vec<Row> {
@@ -64,22 +52,15 @@ impl Place {
 
     fn command(&self, contract: &Contract, asked: &[Row], arguments: &[&str]) -> Command {
         self.folder.add("doctor", script(contract, asked), 0o755);
-        let words = ["/bin/sh", contract.doctor_path]
-            .into_iter()
-            .chain(arguments.iter().copied());
+        let words = ["/bin/sh", contract.doctor_path].into_iter().chain(arguments.iter().copied());
         let command = Command::argv(words);
-        self.env_vars.iter().fold(command, |command, (name, value)| {
-            command.env_var(*name, value.clone())
-        })
+        self.env_vars.iter().fold(command, |command, (name, value)| command.env_var(*name, value.clone()))
     }
 
     fn report(&self, contract: &Contract) -> (DoctorReport, Output) {
         let output = host::run(&self.command(contract, &Self::rows(), &[]));
         let report = DoctorReport::parse(&output.stdout);
-        (
-            report.unwrap_or_else(|error| panic!("{error}: {output:?}")),
-            output,
-        )
+        (report.unwrap_or_else(|error| panic!("{error}: {output:?}")), output)
     }
 }
 
@@ -93,12 +74,7 @@ esac
 "#;
 
 fn failed(report: &DoctorReport) -> Vec<Row> {
-    report
-        .rows
-        .iter()
-        .filter(|row| row.status == RowStatus::Fail)
-        .map(|row| row.row)
-        .collect()
+    report.rows.iter().filter(|row| row.status == RowStatus::Fail).map(|row| row.row).collect()
 }
 
 #[test]
@@ -108,23 +84,12 @@ fn a04_every_row_passes_where_the_contract_is_kept() {
         let output = host::run_with(shell, &place.command(&place.contract, &Place::rows(), &[]));
         let report = DoctorReport::parse(&output.stdout).unwrap();
         assert_eq!(failed(&report), [], "{shell}: {report:#?}");
-        assert_eq!(
-            (output.status, report.exit_code()),
-            (ExitStatus::Code(0), 0),
-            "{shell}"
-        );
+        assert_eq!((output.status, report.exit_code()), (ExitStatus::Code(0), 0), "{shell}");
         assert_eq!(output.stderr_text(), "", "{shell}");
-        assert_eq!(
-            (report.contract.as_str(), report.version),
-            (SANDBOX_V1.name, SANDBOX_V1.version)
-        );
+        assert_eq!((report.contract.as_str(), report.version), (SANDBOX_V1.name, SANDBOX_V1.version));
         assert_eq!(report.rows.last().unwrap().status, RowStatus::NotAsked, "{shell}");
     }
-    assert_eq!(
-        std::fs::read_dir(place.contract.workdir).unwrap().count(),
-        1,
-        "the doctor left something"
-    );
+    assert_eq!(std::fs::read_dir(place.contract.workdir).unwrap().count(), 1, "the doctor left something");
 }
 
 /// What must change in the contract or the place for each row to fail.
@@ -140,9 +105,7 @@ fn break_row(row: Row, place: &mut Place) {
         Row::Workdir => contract.workdir = host::REFUSES,
         Row::Python => contract.python = "no-such-interpreter",
         Row::Pip => contract.installers = &["no-such-installer"],
-        Row::Kernel => place
-            .folder
-            .add("bin/python", PYTHON.replace("echo 2", "echo 3"), 0o755),
+        Row::Kernel => place.folder.add("bin/python", PYTHON.replace("echo 2", "echo 3"), 0o755),
         Row::ReservedPath => contract.reserved_path = contract.workdir,
         Row::Locale => contract.locale = "tlh_QO.UTF-8",
         Row::Timezone => contract.timezone = "CET",
@@ -158,11 +121,7 @@ fn a04_each_row_fails_alone_and_is_named() {
         break_row(row, &mut place);
         let (report, output) = place.report(&place.contract);
         // An interpreter that is not there runs no code session either.
-        let expected = if row == Row::Python {
-            vec![Row::Python, Row::Kernel]
-        } else {
-            vec![row]
-        };
+        let expected = if row == Row::Python { vec![Row::Python, Row::Kernel] } else { vec![row] };
         assert_eq!(failed(&report), expected, "{report:#?}");
         assert_eq!(report.first_failed, Some(row));
         assert_eq!(output.status, ExitStatus::Code(EXIT_FAIL), "{row}");
@@ -179,40 +138,22 @@ fn more_ways_for_a_row_to_fail() {
         change(&mut place);
         failed(&place.report(&place.contract).0)
     };
-    assert_eq!(
-        rows(&|place| place.env_vars.push(("LC_ALL", "POSIX".into()))),
-        [Row::Locale]
-    );
-    assert_eq!(
-        rows(&|place| place.env_vars.retain(|var| var.0 != "LANG")),
-        [Row::Locale]
-    );
-    assert_eq!(
-        rows(&|place| place.env_vars.push(("TZ", "UTC-1".into()))),
-        [Row::Timezone]
-    );
+    assert_eq!(rows(&|place| place.env_vars.push(("LC_ALL", "POSIX".into()))), [Row::Locale]);
+    assert_eq!(rows(&|place| place.env_vars.retain(|var| var.0 != "LANG")), [Row::Locale]);
+    assert_eq!(rows(&|place| place.env_vars.push(("TZ", "UTC-1".into()))), [Row::Timezone]);
     assert_eq!(
         rows(&|place| place.folder.add("certificates", "no certificate\n", 0o644)),
         [Row::CaCertificates]
     );
-    assert_eq!(
-        rows(&|place| place.folder.add("certificates", "", 0o000)),
-        [Row::CaCertificates]
-    );
+    assert_eq!(rows(&|place| place.folder.add("certificates", "", 0o000)), [Row::CaCertificates]);
     assert_eq!(rows(&|place| place.contract.os = "plan9"), [Row::Os]);
     assert_eq!(rows(&|place| place.folder.lock("home/work")), [Row::Workdir]);
-    assert_eq!(
-        rows(&|place| place.contract.reserved_path = "/nowhere"),
-        [Row::ReservedPath]
-    );
+    assert_eq!(rows(&|place| place.contract.reserved_path = "/nowhere"), [Row::ReservedPath]);
     // The directory refuses, and so does what is in it; but it can be moved away.
     let place = Place::new();
     let reserved = host::leak(&format!("{}/link", place.folder.path()));
     std::os::unix::fs::symlink(host::REFUSES, reserved).unwrap();
-    let contract = Contract {
-        reserved_path: reserved,
-        ..place.contract.clone()
-    };
+    let contract = Contract { reserved_path: reserved, ..place.contract.clone() };
     let (report, _) = place.report(&contract);
     assert_eq!(failed(&report), [Row::ReservedPath]);
     assert_eq!(report.rows[10].found, format!("{reserved} can be replaced"));
@@ -223,19 +164,12 @@ fn a_row_that_is_not_asked_is_listed_and_does_not_fail() {
     let mut place = Place::new();
     place.contract.python = "no-such-interpreter";
     place.contract.installers = &[];
-    let asked: Vec<_> = Row::asked(false)
-        .into_iter()
-        .filter(|row| *row != Row::Init)
-        .collect();
+    let asked: Vec<_> = Row::asked(false).into_iter().filter(|row| *row != Row::Init).collect();
     let output = host::run(&place.command(&place.contract, &asked, &[]));
     let report = DoctorReport::parse(&output.stdout).unwrap();
     assert_eq!(output.status, ExitStatus::Code(EXIT_PASS), "{report:#?}");
-    let not_asked: Vec<_> = report
-        .rows
-        .iter()
-        .filter(|row| row.status == RowStatus::NotAsked)
-        .map(|row| row.row)
-        .collect();
+    let not_asked: Vec<_> =
+        report.rows.iter().filter(|row| row.status == RowStatus::NotAsked).map(|row| row.row).collect();
     assert_eq!(not_asked, [Row::Python, Row::Pip, Row::Kernel, Row::Init]);
 }
 
@@ -243,15 +177,8 @@ fn a_row_that_is_not_asked_is_listed_and_does_not_fail() {
 fn a04_only_known_arguments_are_taken() {
     let place = Place::new();
     let run = |arguments: &[&str]| host::run(&place.command(&place.contract, &Row::ALL, arguments));
-    for wrong in [
-        &["--rows", "--rows"][..],
-        &["--json"],
-        &[""],
-        &["run"],
-        &["-h"],
-        &["os"],
-        &["--help", "x"],
-    ] {
+    for wrong in [&["--rows", "--rows"][..], &["--json"], &[""], &["run"], &["-h"], &["os"], &["--help", "x"]]
+    {
         let output = run(wrong);
         assert_eq!(output.status, ExitStatus::Code(EXIT_USAGE), "{wrong:?}");
         assert_eq!(output.stdout_text(), "", "{wrong:?}");
@@ -267,14 +194,8 @@ fn a03_the_doctor_s_table_is_the_contract_s() {
     let place = Place::new();
     let output = host::run(&place.command(&SANDBOX_V1, &Row::asked(false), &["--rows"]));
     // The contract's path is not on this machine, so that the script is called by the place's.
-    assert_ne!(
-        output.status,
-        ExitStatus::Code(0),
-        "the script is not where the contract says"
-    );
-    place
-        .folder
-        .add("v1", script(&SANDBOX_V1, &Row::asked(false)), 0o755);
+    assert_ne!(output.status, ExitStatus::Code(0), "the script is not where the contract says");
+    place.folder.add("v1", script(&SANDBOX_V1, &Row::asked(false)), 0o755);
     let output = host::run(&Command::argv([
         "/bin/sh".to_owned(),
         format!("{}/v1", place.folder.path()),
@@ -283,11 +204,7 @@ fn a03_the_doctor_s_table_is_the_contract_s() {
     let expected: String = Row::ALL
         .into_iter()
         .map(|row| {
-            let state = if row.needs_language() {
-                "not_asked"
-            } else {
-                "asked"
-            };
+            let state = if row.needs_language() { "not_asked" } else { "asked" };
             format!("{row}\t{state}\t{}\n", row.expected(&SANDBOX_V1))
         })
         .collect();
@@ -300,13 +217,7 @@ fn a_script_holds_nothing_unrendered() {
     assert!(text.starts_with("#!/bin/sh\n"));
     assert!(!text.contains("#@"), "a place was not filled");
     let template = include_str!("../doctor.sh");
-    for value in [
-        SANDBOX_V1.home,
-        SANDBOX_V1.reserved_path,
-        SANDBOX_V1.ca_bundle,
-        "1000",
-        "C.UTF-8",
-    ] {
+    for value in [SANDBOX_V1.home, SANDBOX_V1.reserved_path, SANDBOX_V1.ca_bundle, "1000", "C.UTF-8"] {
         assert!(!template.contains(value), "the template repeats {value}");
         assert!(text.contains(value));
     }
@@ -366,10 +277,7 @@ fn a_report_that_is_not_exactly_one_is_refused() {
         assert!(DoctorReport::parse(broken.as_bytes()).is_err(), "{old} -> {new}");
     }
     for length in 0..whole.trim_end().len() {
-        assert!(
-            DoctorReport::parse(&whole.as_bytes()[..length]).is_err(),
-            "cut at {length}"
-        );
+        assert!(DoctorReport::parse(&whole.as_bytes()[..length]).is_err(), "cut at {length}");
     }
     assert!(DoctorReport::parse(format!("{whole}{whole}").as_bytes()).is_err());
 }
@@ -386,10 +294,7 @@ fn a04_as_root_the_rows_differ_in_the_user_alone() {
     let output = host::run_as(User::ROOT, &place.command(&place.contract, &Place::rows(), &[]));
     let as_root = DoctorReport::parse(&output.stdout).unwrap();
     let (as_user, _) = place.report(&place.contract);
-    assert_eq!(
-        (failed(&as_root), failed(&as_user)),
-        (vec![Row::User, Row::Uid, Row::Gid], vec![])
-    );
+    assert_eq!((failed(&as_root), failed(&as_user)), (vec![Row::User, Row::Uid, Row::Gid], vec![]));
     for (root, user) in as_root.rows.iter().zip(&as_user.rows) {
         let is_about_user = matches!(root.row, Row::User | Row::Uid | Row::Gid);
         assert_eq!(root == user, !is_about_user, "{root:?} {user:?}");

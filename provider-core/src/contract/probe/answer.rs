@@ -27,33 +27,24 @@ impl Answer {
             return Err(broken("it is longer than an answer can be".into()));
         }
         let text = std::str::from_utf8(&output.stdout).map_err(|_| broken("it is not text".into()))?;
-        let body = text
-            .strip_suffix('\n')
-            .ok_or_else(|| broken("its last line is cut off".into()))?;
+        let body = text.strip_suffix('\n').ok_or_else(|| broken("its last line is cut off".into()))?;
         let mut lines = Vec::new();
         for (number, line) in body.split('\n').enumerate() {
-            let parts = line
-                .split_once('=')
-                .ok_or_else(|| broken(format!("line {} has no key", number + 1)))?;
+            let parts =
+                line.split_once('=').ok_or_else(|| broken(format!("line {} has no key", number + 1)))?;
             lines.push((parts.0.to_owned(), parts.1.to_owned()));
         }
         let is_frame = |line: Option<&(String, String)>, key: &str| {
             line.is_some_and(|(found, value)| found == key && value == probe.name())
         };
         if !is_frame(lines.first(), "probe") {
-            return Err(broken(
-                "it does not begin as this version of the probe does".into(),
-            ));
+            return Err(broken("it does not begin as this version of the probe does".into()));
         }
         if lines.len() < 2 || !is_frame(lines.last(), "end") {
             return Err(broken("it does not end as this version of the probe does".into()));
         }
         lines.pop();
-        Ok(Self {
-            probe,
-            lines,
-            next: 1,
-        })
+        Ok(Self { probe, lines, next: 1 })
     }
 
     /// The value of the next line, which must have this key.
@@ -97,8 +88,7 @@ impl Answer {
 
     /// The number in this text.
     pub(super) fn number<N: std::str::FromStr>(&self, text: &str) -> Result<N> {
-        text.parse()
-            .map_err(|_| self.broken(format!("line {} holds no valid number", self.next)))
+        text.parse().map_err(|_| self.broken(format!("line {} holds no valid number", self.next)))
     }
 
     /// The bytes that these hexadecimal digits stand for.
@@ -121,10 +111,7 @@ impl Answer {
 }
 
 fn broken(probe: Probe, why: String) -> Error {
-    Error::new(
-        Code::SmokeTestFailed,
-        format!("the answer of probe {} cannot be read: {why}", probe.name()),
-    )
+    Error::new(Code::SmokeTestFailed, format!("the answer of probe {} cannot be read: {why}", probe.name()))
 }
 
 /// An output that is this probe's answer with these lines.
@@ -152,10 +139,7 @@ fn unhex(digits: &str) -> Option<Vec<u8>> {
     if !rest.is_empty() {
         return None;
     }
-    pairs
-        .iter()
-        .map(|&[high, low]| Some(digit(high)? << 4 | digit(low)?))
-        .collect()
+    pairs.iter().map(|&[high, low]| Some(digit(high)? << 4 | digit(low)?)).collect()
 }
 
 #[cfg(test)]
@@ -195,10 +179,7 @@ mod tests {
         }
         let whole = "probe=identity/1\nend=identity/1\n";
         for status in [ExitStatus::Code(1), ExitStatus::Signal(9), ExitStatus::TimedOut] {
-            assert!(
-                Answer::open(Probe::Identity, &Output::new(status, whole, "")).is_err(),
-                "{status}"
-            );
+            assert!(Answer::open(Probe::Identity, &Output::new(status, whole, "")).is_err(), "{status}");
         }
         let mut cut = Output::new(ExitStatus::Code(0), whole, "");
         cut.truncated = true;
@@ -212,10 +193,7 @@ mod tests {
         assert!(answer().take_either("a", "yes", "no").is_err());
         assert!(answer().close().is_err());
         let error = answer().take_bytes("a").unwrap_err();
-        assert!(
-            !format!("{error:?}").contains("canary"),
-            "the value is quoted: {error:?}"
-        );
+        assert!(!format!("{error:?}").contains("canary"), "the value is quoted: {error:?}");
     }
 
     #[test]

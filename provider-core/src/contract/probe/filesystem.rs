@@ -120,11 +120,7 @@ impl Filesystem {
             ("reserved", yes(self.reserved, "present", "absent")),
             ("entries", self.entries.to_string()),
         ];
-        lines.extend(
-            self.offences
-                .iter()
-                .map(|offence| (offence.kind.key(), hex(&offence.path))),
-        );
+        lines.extend(self.offences.iter().map(|offence| (offence.kind.key(), hex(&offence.path))));
         render(Probe::Filesystem, &lines)
     }
 }
@@ -149,21 +145,13 @@ mod tests {
         let mut seen = healthy();
         assert_eq!(Filesystem::parse(&seen.render()).unwrap(), seen);
         seen.written = false;
-        seen.offences = OffenceKind::ALL
-            .map(|kind| Offence {
-                kind,
-                path: "/a\nb".into(),
-            })
-            .to_vec();
+        seen.offences = OffenceKind::ALL.map(|kind| Offence { kind, path: "/a\nb".into() }).to_vec();
         assert_eq!(Filesystem::parse(&seen.render()).unwrap(), seen);
     }
 
     #[test]
     fn an_unknown_key_is_an_error() {
-        let text = healthy()
-            .render()
-            .stdout_text()
-            .replace("end=", "can_fly=00\nend=");
+        let text = healthy().render().stdout_text().replace("end=", "can_fly=00\nend=");
         assert!(Filesystem::parse(&Output::new(crate::sandbox::ExitStatus::Code(0), text, "")).is_err());
     }
 }
@@ -175,11 +163,8 @@ mod host_tests {
     use crate::contract::{SANDBOX_V1, host};
 
     fn ask(workdir: &str, reserved: &str) -> Filesystem {
-        let contract = Contract {
-            workdir: host::leak(workdir),
-            reserved_path: host::leak(reserved),
-            ..SANDBOX_V1
-        };
+        let contract =
+            Contract { workdir: host::leak(workdir), reserved_path: host::leak(reserved), ..SANDBOX_V1 };
         Filesystem::parse(&host::run(&Filesystem::command(&contract, "it's\n\"so\"\n"))).unwrap()
     }
 
@@ -191,20 +176,13 @@ mod host_tests {
         assert_eq!(seen.read, b"it's\n\"so\"\n");
         assert!(seen.entries >= 1);
         assert_eq!(seen.offences, []);
-        assert_eq!(
-            std::fs::read_dir(folder.path()).unwrap().count(),
-            0,
-            "something was left"
-        );
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "something was left");
     }
 
     #[test]
     fn a_folder_of_the_system_does_not_work_as_working_directory() {
         let seen = ask(host::REFUSES, host::REFUSES);
-        assert_eq!(
-            (seen.written, seen.removed, seen.read),
-            (false, false, Vec::new())
-        );
+        assert_eq!((seen.written, seen.removed, seen.read), (false, false, Vec::new()));
     }
 
     #[test]
@@ -227,26 +205,16 @@ mod host_tests {
         ];
         for (kind, path) in expected {
             let offence = Offence { kind, path };
-            assert!(
-                seen.offences.contains(&offence),
-                "{offence:?} is missing in {:?}",
-                seen.offences
-            );
+            assert!(seen.offences.contains(&offence), "{offence:?} is missing in {:?}", seen.offences);
         }
         assert!(
-            !seen
-                .offences
-                .iter()
-                .any(|offence| offence.kind == OffenceKind::Create),
+            !seen.offences.iter().any(|offence| offence.kind == OffenceKind::Create),
             "{:?}",
             seen.offences
         );
         folder.unlock("reserved");
         let seen = ask(folder.path(), &reserved);
-        let offence = Offence {
-            kind: OffenceKind::Create,
-            path: reserved,
-        };
+        let offence = Offence { kind: OffenceKind::Create, path: reserved };
         assert!(seen.offences.contains(&offence), "{:?}", seen.offences);
         assert_eq!(folder.content("reserved/doctor"), "old");
     }

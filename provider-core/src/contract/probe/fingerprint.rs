@@ -16,16 +16,11 @@ pub const PRIME: u64 = (1 << 26) - 5;
 /// The factor by which a byte counts more than the next one. Small, since awk's remainder is slow for large products.
 pub const BASE: u64 = 29_713;
 
-const _: () = assert!(
-    BASE < PRIME && PRIME * PRIME < 1 << 53,
-    "the fingerprint does not fit awk's numbers"
-);
+const _: () = assert!(BASE < PRIME && PRIME * PRIME < 1 << 53, "the fingerprint does not fit awk's numbers");
 
 /// The fingerprint of these bytes.
 pub fn fingerprint(bytes: &[u8]) -> u64 {
-    bytes
-        .iter()
-        .fold(0, |sum, byte| (sum * BASE + u64::from(*byte)) % PRIME)
+    bytes.iter().fold(0, |sum, byte| (sum * BASE + u64::from(*byte)) % PRIME)
 }
 
 /// What a probe is told about a text.
@@ -42,11 +37,7 @@ pub struct Wanted {
 impl Wanted {
     /// What a probe is told about this text.
     pub fn of(text: &[u8]) -> Self {
-        Self {
-            length: text.len(),
-            fingerprint: fingerprint(text),
-            sha256: hex(Sha256::digest(text)),
-        }
+        Self { length: text.len(), fingerprint: fingerprint(text), sha256: hex(Sha256::digest(text)) }
     }
 
     /// Whether the text is somewhere in these bytes, as the probe's search would find it.
@@ -94,10 +85,7 @@ mod tests {
     fn a_text_is_known_by_length_fingerprint_and_hash() {
         let wanted = Wanted::of(b"abc");
         assert_eq!(wanted.fingerprint, ((97 * BASE + 98) * BASE + 99) % PRIME);
-        assert_eq!(
-            wanted.sha256,
-            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
-        );
+        assert_eq!(wanted.sha256, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
         assert_eq!(wanted.to_string(), format!("3:{}", wanted.fingerprint));
     }
 

@@ -86,16 +86,12 @@ impl Identity {
 
 fn numbers(answer: &mut Answer, key: &str) -> Result<Vec<u32>> {
     let text = answer.take_text(key)?;
-    text.split_ascii_whitespace()
-        .map(|word| answer.number(word))
-        .collect()
+    text.split_ascii_whitespace().map(|word| answer.number(word)).collect()
 }
 
 fn four(answer: &mut Answer, key: &str) -> Result<[u32; 4]> {
     let numbers = numbers(answer, key)?;
-    numbers
-        .try_into()
-        .map_err(|_| answer.broken(format!("{key} are not four numbers")))
+    numbers.try_into().map_err(|_| answer.broken(format!("{key} are not four numbers")))
 }
 
 #[cfg(test)]
@@ -127,17 +123,11 @@ mod tests {
         use crate::contract::host;
         let folder = host::Folder::new();
         for shell in host::shells() {
-            let output = host::run_with(
-                shell,
-                &Identity::command().cwd(folder.path()).env_var("HOME", "/a b\n'c"),
-            );
+            let output =
+                host::run_with(shell, &Identity::command().cwd(folder.path()).env_var("HOME", "/a b\n'c"));
             let identity = Identity::parse(&output).unwrap();
             let user = host::user();
-            assert_eq!(
-                (identity.uids, identity.gids),
-                ([user.uid; 4], [user.gid; 4]),
-                "{shell}"
-            );
+            assert_eq!((identity.uids, identity.gids), ([user.uid; 4], [user.gid; 4]), "{shell}");
             assert_eq!(identity.user, host::id("-un"), "{shell}");
             assert_eq!(
                 (identity.home.as_str(), identity.workdir.as_str()),

@@ -44,17 +44,11 @@ impl Probe {
         match self {
             Probe::Identity => concat!(include_str!("hex.sh"), include_str!("identity.sh")),
             Probe::Filesystem => {
-                concat!(
-                    include_str!("hex.sh"),
-                    include_str!("../writable.sh"),
-                    include_str!("filesystem.sh")
-                )
+                concat!(include_str!("hex.sh"), include_str!("../writable.sh"), include_str!("filesystem.sh"))
             }
-            Probe::Secrets => concat!(
-                include_str!("hex.sh"),
-                include_str!("search.sh"),
-                include_str!("secrets.sh")
-            ),
+            Probe::Secrets => {
+                concat!(include_str!("hex.sh"), include_str!("search.sh"), include_str!("secrets.sh"))
+            }
         }
     }
 
@@ -74,9 +68,7 @@ impl Probe {
 
     fn command(self, arguments: impl IntoIterator<Item = String>, limit: Duration) -> Command {
         let words = [SHELL, "-c", self.script(), self.name()].map(String::from);
-        Command::argv(words.into_iter().chain(arguments))
-            .timeout(limit)
-            .output_cap(ANSWER_MAX)
+        Command::argv(words.into_iter().chain(arguments)).timeout(limit).output_cap(ANSWER_MAX)
     }
 }
 

@@ -54,10 +54,8 @@ pub struct SecretSearch {
 impl SecretSearch {
     /// A search for all these secrets in the whole sandbox, for at most a minute.
     pub fn new(contract: &Contract, secrets: &SecretSet) -> Self {
-        let mut wanted: Vec<_> = secrets
-            .iter()
-            .map(|(_, secret)| Wanted::of(secret.expose().as_bytes()))
-            .collect();
+        let mut wanted: Vec<_> =
+            secrets.iter().map(|(_, secret)| Wanted::of(secret.expose().as_bytes())).collect();
         // A control text of a length that is searched for anyway costs no time. It becomes part of a file's name, so
         // it cannot have any length.
         let length = wanted
@@ -83,21 +81,13 @@ impl SecretSearch {
     pub fn command(&self) -> Command {
         let mut lengths = BTreeMap::<usize, Vec<String>>::new();
         for wanted in &self.wanted {
-            lengths
-                .entry(wanted.length)
-                .or_default()
-                .push(wanted.fingerprint.to_string());
+            lengths.entry(wanted.length).or_default().push(wanted.fingerprint.to_string());
         }
-        let lengths: Vec<_> = lengths
-            .iter()
-            .map(|(length, sums)| format!("{length}:{}", sums.join(",")))
-            .collect();
+        let lengths: Vec<_> =
+            lengths.iter().map(|(length, sums)| format!("{length}:{}", sums.join(","))).collect();
         let sums: Vec<_> = self.wanted.iter().map(|wanted| wanted.sha256.as_str()).collect();
-        let batch = concat!(
-            include_str!("hex.sh"),
-            include_str!("search.sh"),
-            include_str!("secrets_batch.sh")
-        );
+        let batch =
+            concat!(include_str!("hex.sh"), include_str!("search.sh"), include_str!("secrets_batch.sh"));
         let arguments = [
             lengths.join(" "),
             sums.join(" "),
@@ -107,17 +97,14 @@ impl SecretSearch {
             ALONE.to_string(),
             self.file_cap.max(ALONE).to_string(),
             // The moment itself is included: find only takes what is later.
-            self.since.map_or("all".into(), |since| {
-                (since.as_millis() / 1000).saturating_sub(1).to_string()
-            }),
+            self.since.map_or("all".into(), |since| (since.as_millis() / 1000).saturating_sub(1).to_string()),
             self.control.clone(),
             self.control_folder.clone(),
             batch.to_owned(),
         ];
         let arguments = arguments.into_iter().chain(self.folders.iter().cloned());
-        let command = Probe::Secrets
-            .command(arguments, self.budget + GRACE)
-            .env_var(CONTROL_VAR, &self.control);
+        let command =
+            Probe::Secrets.command(arguments, self.budget + GRACE).env_var(CONTROL_VAR, &self.control);
         match self.user {
             Some(user) => command.user(user),
             None => command,
@@ -141,10 +128,9 @@ impl SecretSearch {
             unlisted: false,
         };
         if !answer.take_either("control", "written", "refused")? {
-            return Err(answer.broken(format!(
-                "it could not write its control file in {}",
-                self.control_folder
-            )));
+            return Err(
+                answer.broken(format!("it could not write its control file in {}", self.control_folder))
+            );
         }
         let (mut controls, mut lists) = (Vec::new(), 0);
         while let Some((key, value)) = answer.take_any() {
@@ -159,11 +145,7 @@ impl SecretSearch {
                         return Err(answer.broken("it found a text that was not asked for".into()));
                     }
                     let path = path.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-                    seen.hits.push(Hit {
-                        secret: text - 1,
-                        place,
-                        path,
-                    });
+                    seen.hits.push(Hit { secret: text - 1, place, path });
                 }
                 ("searched", [place, files, bytes, unreadable]) => {
                     let (files, bytes) = (answer.number::<u64>(files)?, answer.number::<u64>(bytes)?);
@@ -251,13 +233,7 @@ pub enum Where {
 }
 
 impl Where {
-    const ALL: [Where; 5] = [
-        Self::Environment,
-        Self::Arguments,
-        Self::Names,
-        Self::Files,
-        Self::Large,
-    ];
+    const ALL: [Where; 5] = [Self::Environment, Self::Arguments, Self::Names, Self::Files, Self::Large];
 
     fn word(self) -> &'static str {
         match self {
@@ -336,25 +312,12 @@ impl SecretsAnswer {
             lines.push(("found", format!("0 {}", place.word())));
         }
         for hit in &self.hits {
-            let path = hit
-                .path
-                .as_ref()
-                .map(|path| format!(" {}", hex(path)))
-                .unwrap_or_default();
+            let path = hit.path.as_ref().map(|path| format!(" {}", hex(path))).unwrap_or_default();
             lines.push(("found", format!("{} {}{path}", hit.secret + 1, hit.place.word())));
         }
         for (place, tally) in &self.tallies {
-            let Tally {
-                searched,
-                bytes,
-                unreadable,
-                skipped,
-                skipped_bytes,
-            } = tally;
-            lines.push((
-                "searched",
-                format!("{} {searched} {bytes} {unreadable}", place.word()),
-            ));
+            let Tally { searched, bytes, unreadable, skipped, skipped_bytes } = tally;
+            lines.push(("searched", format!("{} {searched} {bytes} {unreadable}", place.word())));
             if *skipped > 0 {
                 lines.push(("skipped", format!("{} {skipped} {skipped_bytes}", place.word())));
             }

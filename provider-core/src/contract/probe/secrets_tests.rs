@@ -38,24 +38,10 @@ fn an_answer_is_read_as_it_is_written() {
     };
     assert_eq!(search().parse(&seen.render()).unwrap(), seen);
     seen.hits = vec![
-        Hit {
-            secret: 0,
-            place: Where::Names,
-            path: None,
-        },
-        Hit {
-            secret: 2,
-            place: Where::Large,
-            path: Some("/a b\nfound=1".into()),
-        },
+        Hit { secret: 0, place: Where::Names, path: None },
+        Hit { secret: 2, place: Where::Large, path: Some("/a b\nfound=1".into()) },
     ];
-    let tally = Tally {
-        searched: 3,
-        bytes: 4,
-        unreadable: 5,
-        skipped: 6,
-        skipped_bytes: 7,
-    };
+    let tally = Tally { searched: 3, bytes: 4, unreadable: 5, skipped: 6, skipped_bytes: 7 };
     seen.tallies.insert(Where::Files, tally);
     seen.partly = vec![("/big".into(), 1 << 40)];
     seen.unlisted = true;
@@ -91,11 +77,7 @@ fn an_answer_that_could_hide_something_is_an_error() {
     ] {
         let changed = whole.replace(old, new);
         assert_ne!(changed, whole, "{old}");
-        assert_eq!(
-            parse(changed).unwrap_err().code(),
-            Code::SmokeTestFailed,
-            "{old} -> {new}"
-        );
+        assert_eq!(parse(changed).unwrap_err().code(), Code::SmokeTestFailed, "{old} -> {new}");
     }
 }
 
@@ -116,19 +98,15 @@ mod on_this_machine {
     /// What is found of each secret besides the host's processes: place and path.
     fn found(search: &SecretSearch, command: &Command) -> Vec<(usize, Where, String)> {
         let seen = search.parse(&host::run(command)).unwrap();
-        let mut found: Vec<_> = in_files(&seen)
-            .map(|hit| (hit.secret, hit.place, hit.path.unwrap_or_default()))
-            .collect();
+        let mut found: Vec<_> =
+            in_files(&seen).map(|hit| (hit.secret, hit.place, hit.path.unwrap_or_default())).collect();
         found.sort();
         found
     }
 
     /// Processes of other tests may hold the same texts.
     fn in_files(seen: &SecretsAnswer) -> impl Iterator<Item = Hit> {
-        let hits = seen
-            .hits
-            .iter()
-            .filter(|hit| !matches!(hit.place, Where::Environment | Where::Arguments));
+        let hits = seen.hits.iter().filter(|hit| !matches!(hit.place, Where::Environment | Where::Arguments));
         hits.cloned()
     }
 
@@ -151,33 +129,22 @@ mod on_this_machine {
         for shell in host::shells() {
             let seen = search.parse(&host::run_with(shell, &search.command())).unwrap();
             assert_eq!(seen.hits, [], "{shell}");
-            assert_eq!(
-                seen.tallies[&Where::Files].searched,
-                6,
-                "{shell}: the files and the control"
-            );
+            assert_eq!(seen.tallies[&Where::Files].searched, 6, "{shell}: the files and the control");
         }
-        assert!(!std::fs::read_dir(folder.path()).unwrap().any(|entry| {
-            entry
+        assert!(
+            !std::fs::read_dir(folder.path())
                 .unwrap()
-                .file_name()
-                .to_string_lossy()
-                .starts_with(".provider")
-        }));
+                .any(|entry| { entry.unwrap().file_name().to_string_lossy().starts_with(".provider") })
+        );
     }
 
     #[test]
     fn secrets_are_found_in_text_in_binary_in_names_and_links() {
         let folder = host::Folder::new();
-        let binary: Vec<u8> = (0..5000u32)
-            .flat_map(|n| (n.wrapping_mul(2_654_435_761)).to_le_bytes())
-            .collect();
+        let binary: Vec<u8> =
+            (0..5000u32).flat_map(|n| (n.wrapping_mul(2_654_435_761)).to_le_bytes()).collect();
         folder.add("text", format!("TOKEN={CANARY};rest\n"), 0o644);
-        folder.add(
-            "deep/er/new\nline",
-            [&binary, CANARY.as_bytes(), b"\xff\xfe", &binary].concat(),
-            0o600,
-        );
+        folder.add("deep/er/new\nline", [&binary, CANARY.as_bytes(), b"\xff\xfe", &binary].concat(), 0o600);
         folder.add("run of a", "aaaaaaaaaaaaaaaaaaaaaaaaab", 0o644);
         folder.add("whole", "x".repeat(200), 0o644);
         folder.add("short", "x".repeat(199), 0o644);
@@ -187,11 +154,7 @@ mod on_this_machine {
             format!("{}/link", folder.path()),
         )
         .unwrap();
-        folder.add(
-            "large",
-            [vec![b'.'; 3 << 20], CANARY.into(), vec![0; 10]].concat(),
-            0o644,
-        );
+        folder.add("large", [vec![b'.'; 3 << 20], CANARY.into(), vec![0; 10]].concat(), 0o644);
         let search = search_in(&folder);
         let at = |name: &str| format!("{}/{name}", folder.path());
         let expected = [
@@ -235,10 +198,7 @@ mod on_this_machine {
         let folder = host::Folder::new();
         folder.add("text", CANARY, 0o644);
         let mut search = search_in(&folder);
-        let millis = std::time::SystemTime::now()
-            .duration_since(std::time::UNIX_EPOCH)
-            .unwrap()
-            .as_millis();
+        let millis = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis();
         let now = u64::try_from(millis).unwrap();
         search.since = Some(Timestamp::from_millis(now - 60_000));
         assert_eq!(found(&search, &search.command()).len(), 1);
@@ -277,11 +237,7 @@ mod on_this_machine {
                 }
             }
             let output = host::run(&search.command().env_var("PATH", tools.path()));
-            assert!(
-                search.parse(&output).is_err(),
-                "without {missing}: {}",
-                output.stdout_text()
-            );
+            assert!(search.parse(&output).is_err(), "without {missing}: {}", output.stdout_text());
         }
     }
 
@@ -296,10 +252,7 @@ mod on_this_machine {
         let seen = search.parse(&host::run(&search.command())).unwrap();
         assert_eq!(seen.hits, []);
         assert_eq!(seen.tallies[&Where::Files].skipped, 201);
-        assert_eq!(
-            seen.tallies[&Where::Files].skipped_bytes / 200,
-            CANARY.len() as u64
-        );
+        assert_eq!(seen.tallies[&Where::Files].skipped_bytes / 200, CANARY.len() as u64);
     }
 
     #[test]
