@@ -50,6 +50,14 @@ impl LocalProvider {
     pub fn kept_groups(&self) -> Vec<u32> {
         match self.0 {}
     }
+
+    /// Cannot be called, as there is no driver.
+    ///
+    /// # Errors
+    /// None.
+    pub fn cached_layers(&self) -> Result<(usize, u64)> {
+        match self.0 {}
+    }
 }
 
 #[async_trait]

@@ -20,10 +20,8 @@ pub(crate) struct Bases(BTreeMap<String, Base>);
 
 impl Bases {
     pub(crate) fn new(folders: BTreeMap<String, PathBuf>) -> Self {
-        let mut bases: BTreeMap<_, _> = folders
-            .into_iter()
-            .map(|(name, folder)| (name, Base::Dir(folder)))
-            .collect();
+        let mut bases: BTreeMap<_, _> =
+            folders.into_iter().map(|(name, folder)| (name, Base::Dir(folder))).collect();
         bases.insert(HOST.to_owned(), Base::Host);
         Self(bases)
     }
@@ -58,22 +56,15 @@ impl Bases {
     pub(crate) fn unchanged(&self, engine: &Engine, name: &str, fingerprint: &str) -> Result<Base> {
         let base = self.get(name)?;
         let now = engine.fingerprint(&base).map_err(from_engine)?;
-        if now == fingerprint {
-            Ok(base)
-        } else {
-            Err(changed(name, fingerprint, &now))
-        }
+        if now == fingerprint { Ok(base) } else { Err(changed(name, fingerprint, &now)) }
     }
 }
 
 fn changed(name: &str, then: &str, now: &str) -> Error {
-    error(
-        Code::ArtifactMissing,
-        format!("base {name:?} is not what it was when it was pinned"),
-    )
-    .with_advice("pin the base again, and build again")
-    .with_context("fingerprint then", then)
-    .with_context("fingerprint now", now)
+    error(Code::ArtifactMissing, format!("base {name:?} is not what it was when it was pinned"))
+        .with_advice("pin the base again, and build again")
+        .with_context("fingerprint then", then)
+        .with_context("fingerprint now", now)
 }
 
 #[cfg(test)]

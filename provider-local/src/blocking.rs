@@ -22,10 +22,8 @@ pub(crate) async fn blocking<T: Send + 'static>(
     })?;
     match runtime.spawn_blocking(work).await {
         Ok(answer) => answer,
-        Err(source) => Err(
-            error(Code::Internal, "a call of the engine did not come to its end")
-                .with_effect(Effect::Unknown)
-                .with_source(source),
-        ),
+        Err(source) => Err(error(Code::Internal, "a call of the engine did not come to its end")
+            .with_effect(Effect::Unknown)
+            .with_source(source)),
     }
 }

@@ -79,10 +79,7 @@ impl Boxes {
     /// Says that a box is being started, until the answer is dropped or becomes a box.
     fn start(&self, id: &str) -> Starting {
         self.state().starting.insert(id.to_owned());
-        Starting {
-            boxes: self.clone(),
-            id: id.to_owned(),
-        }
+        Starting { boxes: self.clone(), id: id.to_owned() }
     }
 
     pub(crate) fn forget(&self, id: &str) {
@@ -142,11 +139,7 @@ impl Shape {
         plan.layers.clone_from(&self.layers);
         plan.reserved = self.reserved.iter().map(Into::into).collect();
         let bytes = |secret: &Secret| SecretBytes::new(secret.expose().as_bytes().to_vec());
-        plan.secrets = self
-            .secrets
-            .iter()
-            .map(|(name, secret)| (name.clone(), bytes(secret)))
-            .collect();
+        plan.secrets = self.secrets.iter().map(|(name, secret)| (name.clone(), bytes(secret))).collect();
         plan
     }
 }
@@ -161,16 +154,9 @@ pub(crate) async fn start(inner: Arc<Inner>, shape: Arc<Shape>, intent: Intent) 
     let id = intent.name().to_string();
     let starting = inner.boxes.start(&id);
     blocking(move || {
-        let running = inner
-            .engine
-            .start(&shape.plan(&id, &intent))
-            .map_err(from_start)?;
+        let running = inner.engine.start(&shape.plan(&id, &intent)).map_err(from_start)?;
         let thing = intent.made(&id);
-        starting.started(Held {
-            running,
-            thing: thing.clone(),
-            env_vars: Arc::clone(&shape.env_vars),
-        });
+        starting.started(Held { running, thing: thing.clone(), env_vars: Arc::clone(&shape.env_vars) });
         Ok(thing.into())
     })
     .await

@@ -34,11 +34,7 @@ pub struct LocalConfig {
 impl LocalConfig {
     /// The defaults, with this state folder.
     pub fn new(state_dir: impl Into<PathBuf>) -> Self {
-        Self {
-            state_dir: state_dir.into(),
-            bases: BTreeMap::new(),
-            hidden: Vec::new(),
-        }
+        Self { state_dir: state_dir.into(), bases: BTreeMap::new(), hidden: Vec::new() }
     }
 
     /// Adds a folder as a base.
@@ -64,9 +60,7 @@ impl LocalConfig {
     /// As for [`LocalConfig::from_env`].
     pub fn from_lookup(lookup: impl Fn(&str) -> Option<OsString>) -> Result<Self> {
         let settings = Settings::from_lookup(&lookup)?;
-        let own = lookup(STATE_DIR)
-            .filter(|value| !value.is_empty())
-            .map(PathBuf::from);
+        let own = lookup(STATE_DIR).filter(|value| !value.is_empty()).map(PathBuf::from);
         let state_dir = match own {
             Some(path) if path.is_relative() => {
                 let shown = path.display().to_string();
@@ -93,9 +87,7 @@ impl LocalConfig {
         }
         for (name, folder) in &self.bases {
             if name == HOST {
-                return refuse(format!(
-                    "a base cannot be named {HOST:?}: that is this machine itself"
-                ));
+                return refuse(format!("a base cannot be named {HOST:?}: that is this machine itself"));
             }
             if name.is_empty()
                 || name.len() > 255
@@ -107,9 +99,7 @@ impl LocalConfig {
             }
             if !folder.is_absolute() {
                 let path = shown(folder);
-                return refuse(format!(
-                    "the folder {path} of base {name:?} is not an absolute path"
-                ));
+                return refuse(format!("the folder {path} of base {name:?} is not an absolute path"));
             }
         }
         match self.hidden.iter().find(|path| !path.is_absolute()) {
@@ -129,10 +119,7 @@ mod tests {
 
     fn read(pairs: &[(&str, &str)]) -> Result<LocalConfig> {
         LocalConfig::from_lookup(|name| {
-            pairs
-                .iter()
-                .find(|(key, _)| *key == name)
-                .map(|(_, value)| value.into())
+            pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| value.into())
         })
     }
 
@@ -143,20 +130,12 @@ mod tests {
         assert_eq!(common.hidden, [Path::new("/s")]);
         let own = read(&[("PROVIDER_STATE_DIR", "/s"), (STATE_DIR, "/own")]).unwrap();
         assert_eq!(own.state_dir, Path::new("/own"));
-        assert_eq!(
-            read(&[(STATE_DIR, "/own")]).unwrap().hidden,
-            Vec::<PathBuf>::new()
-        );
+        assert_eq!(read(&[(STATE_DIR, "/own")]).unwrap().hidden, Vec::<PathBuf>::new());
     }
 
     #[test]
     fn a_wrong_setting_is_named() {
-        assert!(
-            read(&[(STATE_DIR, "here")])
-                .unwrap_err()
-                .message()
-                .contains(STATE_DIR)
-        );
+        assert!(read(&[(STATE_DIR, "here")]).unwrap_err().message().contains(STATE_DIR));
         assert!(read(&[]).is_err());
         for (config, word) in [
             (LocalConfig::new("here"), "here"),

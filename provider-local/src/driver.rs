@@ -24,7 +24,7 @@ use crate::{
     boxes::{Boxes, Standing},
     builder,
     engine::{Engine, EngineConfig},
-    errors::{ID, error, from_engine},
+    errors::{ID, error, from_engine, from_store},
     keeper::Keeper,
     launch, reclaim, record,
     sandbox::LocalSandbox,
@@ -75,9 +75,7 @@ impl LocalProvider {
             real_ids,
             engine,
         };
-        Ok(Self {
-            inner: Arc::new(inner),
-        })
+        Ok(Self { inner: Arc::new(inner) })
     }
 
     /// The base of this name as it is now, for a build request. Blocks: it reads the list of installed packages, or
@@ -94,6 +92,16 @@ impl LocalProvider {
     /// cannot drop them. They have no number inside, and show as 65534.
     pub fn kept_groups(&self) -> Vec<u32> {
         self.inner.engine.isolation().kept_groups
+    }
+
+    /// How many layers are kept to make the next build faster, and their size in bytes. Blocks: it walks them.
+    ///
+    /// # Errors
+    /// [`Code::MachineUnsuitable`] if the state folder cannot be read.
+    pub fn cached_layers(&self) -> Result<(usize, u64)> {
+        let layers = self.inner.engine.store().layers().map_err(from_store)?;
+        let bytes = layers.iter().map(crate::store::Layer::size).sum();
+        Ok((layers.len(), bytes))
     }
 }
 
@@ -224,11 +232,8 @@ impl Provider for LocalProvider {
         let needs = blocking(move || Ok(inner.engine.preflight())).await?;
         findings.extend(needs.into_iter().filter(|need| !need.ok).map(|need| {
             let place = format!("machine.{}", need.name);
-            let words = if need.fix.is_empty() {
-                need.detail
-            } else {
-                format!("{}; {}", need.detail, need.fix)
-            };
+            let words =
+                if need.fix.is_empty() { need.detail } else { format!("{}; {}", need.detail, need.fix) };
             Finding::new(place, Code::MachineUnsuitable, words)
         }));
         Ok(findings)
@@ -257,12 +262,13 @@ impl Provider for LocalProvider {
             return Ok(Arc::new(LocalSandbox::new(&self.inner, held)));
         }
         match self.observe(thing).await? {
-            State::Pending | State::Ready => Err(error(
-                Code::CapabilityUnsupported,
-                format!("{thing} belongs to another process"),
-            )
-            .with_operation("attach")
-            .with_advice("use it there: a local sandbox does not outlive the process that launched it")),
+            State::Pending | State::Ready => {
+                Err(error(Code::CapabilityUnsupported, format!("{thing} belongs to another process"))
+                    .with_operation("attach")
+                    .with_advice(
+                        "use it there: a local sandbox does not outlive the process that launched it",
+                    ))
+            }
             _ => Err(error(Code::SandboxGone, format!("{thing} does not run")).with_operation("attach")),
         }
     }

@@ -73,6 +73,7 @@ pub(crate) fn from_start(source: EngineError) -> Error {
 }
 
 /// The same words under another code.
+#[cfg(embedded)]
 pub(crate) fn again_as(code: Code, error: Error) -> Error {
     Error::new(code, error.message().to_owned())
         .with_provider(&ID)

@@ -44,10 +44,7 @@ impl Shared {
 
 impl Keeper {
     pub(crate) fn new(boxes: Boxes) -> Self {
-        Self {
-            shared: Arc::default(),
-            boxes,
-        }
+        Self { shared: Arc::default(), boxes }
     }
 
     /// Has a box ended after `life`, if it is still there then. A life that no clock can count has no end.
@@ -65,11 +62,8 @@ impl Keeper {
                 .name("provider-local-keeper".into())
                 .spawn(move || keep(&shared, &boxes))
                 .map_err(|source| {
-                    error(
-                        Code::MachineUnsuitable,
-                        "the thread that ends sandboxes cannot start",
-                    )
-                    .with_source(source)
+                    error(Code::MachineUnsuitable, "the thread that ends sandboxes cannot start")
+                        .with_source(source)
                 })?;
             state.runs = true;
         }

@@ -27,10 +27,7 @@ pub(crate) async fn launch(
     creator: Creator,
 ) -> Result<Launched> {
     if artifact.contract != SANDBOX_V1.name {
-        let words = format!(
-            "the artifact {artifact} is of the contract {:?}",
-            artifact.contract
-        );
+        let words = format!("the artifact {artifact} is of the contract {:?}", artifact.contract);
         return Err(error(Code::CapabilityUnsupported, words)
             .with_advice(format!("build it for {}", SANDBOX_V1.name)));
     }
@@ -51,18 +48,13 @@ pub(crate) async fn launch(
     if let Some(life) = life {
         inner.keeper.end_after(&thing.id, life)?;
     }
-    Ok(Launched {
-        sandbox: Arc::new(LocalSandbox::new(&inner, held)),
-        owned: vec![thing],
-    })
+    Ok(Launched { sandbox: Arc::new(LocalSandbox::new(&inner, held)), owned: vec![thing] })
 }
 
 /// What the sandbox is to be. Blocks.
 fn shape(inner: &Inner, artifact: &Artifact, options: LaunchOptions) -> Result<Shape> {
     let (layers, body) = record::load(&inner.engine, artifact)?;
-    let base = inner
-        .bases
-        .unchanged(&inner.engine, &body.base, &body.base_fingerprint)?;
+    let base = inner.bases.unchanged(&inner.engine, &body.base, &body.base_fingerprint)?;
     let mut env_vars = SANDBOX_V1.base_env_vars();
     env_vars.extend(artifact.env_vars.clone());
     env_vars.extend(options.env_vars);

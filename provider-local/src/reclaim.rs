@@ -66,11 +66,7 @@ pub(crate) async fn delete(inner: &Arc<Inner>, thing: &ResourceRef) -> Result<De
         if has_remains {
             inner.engine.reap().map_err(from_engine)?;
         }
-        Ok(if was_there || has_remains {
-            Deletion::Accepted
-        } else {
-            Deletion::AlreadyGone
-        })
+        Ok(if was_there || has_remains { Deletion::Accepted } else { Deletion::AlreadyGone })
     })
     .await
 }
@@ -98,10 +94,7 @@ enum Sort {
 
 fn sort_of(inner: &Inner, thing: &ResourceRef) -> Result<Sort> {
     if thing.provider != *ID || !inner.is_here(&thing.account, &thing.endpoint) {
-        let words = format!(
-            "{thing} belongs to account {} at {}",
-            thing.account, thing.endpoint
-        );
+        let words = format!("{thing} belongs to account {} at {}", thing.account, thing.endpoint);
         return Err(error(Code::SpecInvalid, words));
     }
     match thing.kind {
@@ -168,15 +161,7 @@ fn names_in(folder: &Path) -> Result<Vec<String>> {
         error(Code::MachineUnsuitable, words).with_source(source)
     };
     let entries = std::fs::read_dir(folder).map_err(unreadable)?;
-    entries
-        .map(|entry| {
-            Ok(entry
-                .map_err(unreadable)?
-                .file_name()
-                .to_string_lossy()
-                .into_owned())
-        })
-        .collect()
+    entries.map(|entry| Ok(entry.map_err(unreadable)?.file_name().to_string_lossy().into_owned())).collect()
 }
 
 fn listed(inner: &Inner, owner: &Owner) -> Result<Vec<ResourceRef>> {
@@ -190,9 +175,8 @@ fn listed(inner: &Inner, owner: &Owner) -> Result<Vec<ResourceRef>> {
     let records = names_in(&store.root().join("art"))?;
     let records = records.iter().filter_map(|file| file.strip_suffix(".json"));
     things.extend(records.map(|name| (ResourceKind::Artifact, name.to_owned())));
-    let marked = things.into_iter().filter(|(_, name)| {
-        name.parse::<ThingName>()
-            .is_ok_and(|parsed| parsed.owner == *owner)
-    });
+    let marked = things
+        .into_iter()
+        .filter(|(_, name)| name.parse::<ThingName>().is_ok_and(|parsed| parsed.owner == *owner));
     Ok(marked.map(|(kind, name)| inner.reference(kind, name)).collect())
 }

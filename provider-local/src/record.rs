@@ -46,10 +46,7 @@ impl Body {
         let body = serde_json::to_value(self).map_err(|source| {
             error(Code::Internal, "the record of the artifact has no form").with_source(source)
         })?;
-        Ok(Record {
-            layers: layers.to_vec(),
-            body,
-        })
+        Ok(Record { layers: layers.to_vec(), body })
     }
 }
 
@@ -95,9 +92,6 @@ pub(crate) fn load(engine: &Engine, artifact: &Artifact) -> Result<(Vec<LayerKey
 }
 
 fn missing(artifact: &Artifact, why: &str) -> Error {
-    error(
-        Code::ArtifactMissing,
-        format!("the artifact {artifact} cannot be used: {why}"),
-    )
-    .with_advice("build it again")
+    error(Code::ArtifactMissing, format!("the artifact {artifact} cannot be used: {why}"))
+        .with_advice("build it again")
 }

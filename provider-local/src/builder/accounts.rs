@@ -5,9 +5,7 @@ use provider_core::contract::Contract;
 /// `/etc/passwd` with the contract's user, who takes the place of any other of the same name or number.
 pub(super) fn passwd(old: &str, contract: &Contract) -> String {
     let (name, uid) = (contract.user_name, contract.user.uid.to_string());
-    let mut text = kept(old, |fields| {
-        fields.first() != Some(&name) && fields.get(2) != Some(&uid.as_str())
-    });
+    let mut text = kept(old, |fields| fields.first() != Some(&name) && fields.get(2) != Some(&uid.as_str()));
     let gid = contract.user.gid;
     text.push_str(&format!("{name}:x:{uid}:{gid}::{}:/bin/sh\n", contract.home));
     text
@@ -30,20 +28,14 @@ pub(super) fn group(old: &str, contract: &Contract) -> String {
         return text;
     }
     let is_taken = |name: &str| text.lines().any(|line| fields(line, 0).as_deref() == Some(name));
-    let name = if is_taken("users") {
-        contract.user_name
-    } else {
-        "users"
-    };
+    let name = if is_taken("users") { contract.user_name } else { "users" };
     text.push_str(&format!("{name}:x:{gid}:\n"));
     text
 }
 
 /// The lines that stay, each with its end.
 fn kept(old: &str, stays: impl Fn(&[&str]) -> bool) -> String {
-    let lines = old
-        .lines()
-        .filter(|line| stays(&line.split(':').collect::<Vec<_>>()));
+    let lines = old.lines().filter(|line| stays(&line.split(':').collect::<Vec<_>>()));
     lines.flat_map(|line| [line, "\n"]).collect()
 }
 
@@ -67,14 +59,8 @@ mod tests {
 
     #[test]
     fn the_group_keeps_the_name_that_it_has() {
-        assert_eq!(
-            group("root:x:0:\nstaff:x:100:", &SANDBOX_V1),
-            "root:x:0:\nstaff:x:100:\n"
-        );
+        assert_eq!(group("root:x:0:\nstaff:x:100:", &SANDBOX_V1), "root:x:0:\nstaff:x:100:\n");
         assert_eq!(group("root:x:0:\n", &SANDBOX_V1), "root:x:0:\nusers:x:100:\n");
-        assert_eq!(
-            group("users:x:50:\n", &SANDBOX_V1),
-            "users:x:50:\nsandbox:x:100:\n"
-        );
+        assert_eq!(group("users:x:50:\n", &SANDBOX_V1), "users:x:50:\nsandbox:x:100:\n");
     }
 }

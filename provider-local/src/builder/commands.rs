@@ -36,11 +36,7 @@ pub(super) async fn run(running: RunningBox, request: &BuildRequest, progress: &
             failed(index, &words, &log).with_source(source)
         })?;
         if !status.success() {
-            let last = log
-                .tail()
-                .pop()
-                .map(|line| format!(": {line}"))
-                .unwrap_or_default();
+            let last = log.tail().pop().map(|line| format!(": {line}")).unwrap_or_default();
             return Err(failed(index, &format!("{which} ended with {status}{last}"), &log));
         }
     }
@@ -91,10 +87,6 @@ fn variables(request: &BuildRequest) -> Arc<BTreeMap<String, String>> {
     }
     env_vars.extend(request.spec().spec.env.clone());
     let secrets = secrets(request, SecretMount::Env);
-    env_vars.extend(
-        secrets
-            .into_iter()
-            .map(|(name, value)| (name, value.expose().to_owned())),
-    );
+    env_vars.extend(secrets.into_iter().map(|(name, value)| (name, value.expose().to_owned())));
     Arc::new(env_vars)
 }

@@ -66,33 +66,13 @@ mod tests {
     #[test]
     fn each_part_changes_the_key() {
         let parent = LayerKey::new("p").unwrap();
-        let parts = || Parts {
-            real_ids: true,
-            base: "b",
-            parent: None,
-            step: json!({"files": ["a"]}),
-        };
+        let parts = || Parts { real_ids: true, base: "b", parent: None, step: json!({"files": ["a"]}) };
         let keys = [
             parts().key().unwrap(),
-            Parts {
-                real_ids: false,
-                ..parts()
-            }
-            .key()
-            .unwrap(),
+            Parts { real_ids: false, ..parts() }.key().unwrap(),
             Parts { base: "c", ..parts() }.key().unwrap(),
-            Parts {
-                parent: Some(&parent),
-                ..parts()
-            }
-            .key()
-            .unwrap(),
-            Parts {
-                step: json!({"files": ["b"]}),
-                ..parts()
-            }
-            .key()
-            .unwrap(),
+            Parts { parent: Some(&parent), ..parts() }.key().unwrap(),
+            Parts { step: json!({"files": ["b"]}), ..parts() }.key().unwrap(),
         ];
         let different: std::collections::BTreeSet<_> = keys.iter().collect();
         assert_eq!(different.len(), keys.len());

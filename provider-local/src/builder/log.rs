@@ -21,17 +21,8 @@ pub(super) struct Log<'a> {
 
 impl<'a> Log<'a> {
     pub(super) fn new(progress: &'a Progress, secrets: &'a SecretSet) -> Self {
-        let longest_secret = secrets
-            .iter()
-            .map(|(_, secret)| secret.expose().len())
-            .max()
-            .unwrap_or(0);
-        Self {
-            progress,
-            secrets,
-            longest_secret,
-            tail: Mutex::default(),
-        }
+        let longest_secret = secrets.iter().map(|(_, secret)| secret.expose().len()).max().unwrap_or(0);
+        Self { progress, secrets, longest_secret, tail: Mutex::default() }
     }
 
     /// Reads a stream to its end.
@@ -57,10 +48,7 @@ impl<'a> Log<'a> {
 
     /// The last lines.
     pub(super) fn tail(&self) -> Vec<String> {
-        let tail = self
-            .tail
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let tail = self.tail.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         tail.iter().cloned().collect()
     }
 
@@ -78,10 +66,7 @@ impl<'a> Log<'a> {
             text.push_str(" [cut]");
         }
         self.progress.log(text.clone());
-        let mut tail = self
-            .tail
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut tail = self.tail.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         tail.push_back(text);
         while tail.len() > TAIL_LINES
             || tail.len() > 1 && tail.iter().map(String::len).sum::<usize>() > TAIL_BYTES
@@ -117,25 +102,15 @@ mod tests {
 
     #[test]
     fn a75_lines_hold_no_secret() {
-        assert_eq!(
-            log_of(format!("a\nb {CANARY} c\r\nd")),
-            ["a", "b [secret] c", "d"]
-        );
+        assert_eq!(log_of(format!("a\nb {CANARY} c\r\nd")), ["a", "b [secret] c", "d"]);
     }
 
     #[test]
     fn a75_a_cut_line_holds_no_beginning_of_a_secret() {
         for shift in 0..CANARY.len() {
-            let line = format!(
-                "{}{CANARY}{CANARY}",
-                "\u{e9}x".repeat(LINE_MAX / 3 - 1) + &"y".repeat(shift)
-            );
+            let line = format!("{}{CANARY}{CANARY}", "\u{e9}x".repeat(LINE_MAX / 3 - 1) + &"y".repeat(shift));
             let tail = log_of(line).join("\n");
-            assert!(
-                tail.ends_with("[cut]") && !tail.contains("cana"),
-                "{}",
-                &tail[tail.len() - 60..]
-            );
+            assert!(tail.ends_with("[cut]") && !tail.contains("cana"), "{}", &tail[tail.len() - 60..]);
         }
     }
 

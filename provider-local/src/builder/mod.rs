@@ -41,10 +41,7 @@ pub(crate) fn findings(inner: &Inner, spec: &EnvironmentSpec) -> Vec<Finding> {
         findings.push(Finding::new("spec.base.ref", error.code(), words));
     }
     if spec.spec.contract != SANDBOX_V1.name {
-        let words = format!(
-            "{:?} is not known; this driver knows {}",
-            spec.spec.contract, SANDBOX_V1.name
-        );
+        let words = format!("{:?} is not known; this driver knows {}", spec.spec.contract, SANDBOX_V1.name);
         findings.push(Finding::new("spec.contract", Code::SpecInvalid, words));
     }
     for (index, file) in spec.spec.files.iter().enumerate() {
@@ -86,10 +83,7 @@ pub(crate) async fn build(
     progress: Progress,
 ) -> Result<Built> {
     let base = pinned_base(&inner, &request).await?;
-    let mut stack = Stack {
-        keys: Vec::new(),
-        locks: Vec::new(),
-    };
+    let mut stack = Stack { keys: Vec::new(), locks: Vec::new() };
     for step in Step::of(&request)? {
         progress.stage(step.name());
         let parts = key::Parts {
@@ -103,12 +97,7 @@ pub(crate) async fn build(
         if is_built(&inner, &key).await? {
             progress.log(format!("{}: a layer that was built before is used", step.name()));
         } else {
-            let work = Work {
-                inner: &inner,
-                creator: &creator,
-                progress: &progress,
-                base: &base,
-            };
+            let work = Work { inner: &inner, creator: &creator, progress: &progress, base: &base };
             work.build_layer(step, &stack.keys, Arc::clone(&lock)).await?;
         }
         stack.keys.push(key);
@@ -149,10 +138,7 @@ async fn publish(
     let reference = record::reference(&thing.id, &record)?;
     let now = SystemClock::new().now();
     let artifact = Artifact::of_build(&request, &thing, reference, now, creator.expires())?;
-    Ok(Built {
-        artifact,
-        owned: vec![thing],
-    })
+    Ok(Built { artifact, owned: vec![thing] })
 }
 
 /// The base that was asked for and pinned, if it is still the same.
@@ -165,9 +151,7 @@ async fn pinned_base(inner: &Arc<Inner>, request: &Arc<BuildRequest>) -> Result<
     let (inner, request) = (Arc::clone(inner), Arc::clone(request));
     blocking(move || {
         let pin = request.base();
-        inner
-            .bases
-            .unchanged(&inner.engine, pin.name(), pin.fingerprint())
+        inner.bases.unchanged(&inner.engine, pin.name(), pin.fingerprint())
     })
     .await
 }

@@ -105,29 +105,11 @@ impl Step {
         match self {
             Step::Contract(reserved) => {
                 let reserved = reserved.clone();
-                blocking(move || {
-                    put_contract(
-                        Tree {
-                            running: &running,
-                            real_ids,
-                        },
-                        &reserved,
-                    )
-                })
-                .await
+                blocking(move || put_contract(Tree { running: &running, real_ids }, &reserved)).await
             }
             Step::Files(request) => {
                 let request = Arc::clone(request);
-                blocking(move || {
-                    put_files(
-                        Tree {
-                            running: &running,
-                            real_ids,
-                        },
-                        &request,
-                    )
-                })
-                .await
+                blocking(move || put_files(Tree { running: &running, real_ids }, &request)).await
             }
             Step::Commands(request) => commands::run(running, request, progress).await,
         }
@@ -158,11 +140,7 @@ fn reserved_files(request: &BuildRequest) -> Result<Vec<(String, u32, String)>> 
         .map_err(|source| error(Code::Internal, "the description has no form").with_source(source))?;
     let within = |name: &str| format!("{}/{name}", contract.reserved_path);
     Ok(vec![
-        (
-            contract.doctor_path.to_owned(),
-            0o755,
-            doctor::script(&contract, &asked),
-        ),
+        (contract.doctor_path.to_owned(), 0o755, doctor::script(&contract, &asked)),
         (within(LOCKFILE), 0o644, request.lockfile().text().to_owned()),
         (within(DESCRIPTION), 0o644, description + "\n"),
     ])

@@ -53,22 +53,12 @@ impl Tree<'_> {
         let broken = |source: std::io::Error| refused(path, source);
         let metadata = file.metadata().map_err(broken)?;
         if !metadata.is_file() || metadata.len() > READ_MAX {
-            return Err(error(
-                Code::BuildFailed,
-                format!("{path} of the base is no file of a usual size"),
-            ));
+            return Err(error(Code::BuildFailed, format!("{path} of the base is no file of a usual size")));
         }
         let mut bytes = Vec::new();
         file.take(READ_MAX).read_to_end(&mut bytes).map_err(broken)?;
-        let owner = User {
-            uid: metadata.uid(),
-            gid: metadata.gid(),
-        };
-        Ok(Some(Found {
-            bytes,
-            mode: metadata.mode() & 0o7777,
-            owner,
-        }))
+        let owner = User { uid: metadata.uid(), gid: metadata.gid() };
+        Ok(Some(Found { bytes, mode: metadata.mode() & 0o7777, owner }))
     }
 
     /// A file with exactly this content, mode and owner, in place of whatever file or link was there.
@@ -77,9 +67,7 @@ impl Tree<'_> {
         let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
         let aside = format!("{folder}/.provider-new");
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
-        let mut file = self
-            .open(&aside, flags, mode)
-            .map_err(|source| refused(path, source))?;
+        let mut file = self.open(&aside, flags, mode).map_err(|source| refused(path, source))?;
         file.write_all(bytes).map_err(|source| refused(path, source))?;
         self.give(&file, path, mode, owner)?;
         self.running
@@ -91,9 +79,7 @@ impl Tree<'_> {
     pub(super) fn folder(&self, path: &str, mode: u32, owner: User) -> Result<()> {
         self.make(path, mode)?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW;
-        let folder = self
-            .open(path, flags, 0)
-            .map_err(|source| refused(path, source))?;
+        let folder = self.open(path, flags, 0).map_err(|source| refused(path, source))?;
         self.give(&folder, path, mode, owner)
     }
 
@@ -137,8 +123,7 @@ impl Tree<'_> {
             rustix::fs::fchown(file.as_fd(), Some(uid), Some(gid)).map_err(|source| refused(path, source))?;
         }
         // Last, since a change of the owner takes bits away.
-        file.set_permissions(Permissions::from_mode(mode))
-            .map_err(|source| refused(path, source))
+        file.set_permissions(Permissions::from_mode(mode)).map_err(|source| refused(path, source))
     }
 }
 

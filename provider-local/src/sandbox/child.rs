@@ -41,10 +41,7 @@ pub(crate) async fn start(
     let mut variables: BTreeMap<&String, &String> = env_vars.iter().collect();
     variables.extend(&command.env_vars);
     let mut spec = ExecSpec::new(who, command.program.argv());
-    spec.env = variables
-        .into_iter()
-        .map(|(name, value)| (name.into(), value.into()))
-        .collect();
+    spec.env = variables.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
     spec.cwd = paths::absolute(command.cwd.as_deref().unwrap_or(SANDBOX_V1.workdir));
     spec.stdin = match command.stdin {
         Stdin::Closed => engine::Stdin::Null,
@@ -56,9 +53,7 @@ pub(crate) async fn start(
     };
     let running = running.clone();
     let (process, leash) = blocking(move || {
-        let mut process = running
-            .spawn(&spec)
-            .map_err(|source| not_started(&running, source))?;
+        let mut process = running.spawn(&spec).map_err(|source| not_started(&running, source))?;
         // Made on this thread, so that the command ends even if nobody waits for the answer any more.
         let leash = Leash(Some((running, process.id)));
         if let Some(input) = input
@@ -77,11 +72,7 @@ fn child(leash: &Leash, process: Process) -> Result<Child> {
     let Some((running, _)) = &leash.0 else {
         return Err(error(Code::Internal, "a command without a leash"));
     };
-    let stdin = process
-        .stdin
-        .map(pipe::Sender::from_owned_fd)
-        .transpose()
-        .map_err(broken)?;
+    let stdin = process.stdin.map(pipe::Sender::from_owned_fd).transpose().map_err(broken)?;
     let control = Control {
         running: running.clone(),
         process: process.id,
@@ -89,12 +80,7 @@ fn child(leash: &Leash, process: Process) -> Result<Child> {
     };
     let stdout = stream(process.stdout)?;
     let stderr = stream(process.stderr)?;
-    Ok(Child::new(
-        stdin.map(|stdin| Box::pin(stdin) as _),
-        stdout,
-        stderr,
-        Arc::new(control),
-    ))
+    Ok(Child::new(stdin.map(|stdin| Box::pin(stdin) as _), stdout, stderr, Arc::new(control)))
 }
 
 fn stream(fd: OwnedFd) -> Result<ByteReader> {
@@ -102,11 +88,7 @@ fn stream(fd: OwnedFd) -> Result<ByteReader> {
 }
 
 fn broken(source: io::Error) -> Error {
-    error(
-        Code::MachineUnsuitable,
-        "the streams of the command cannot be used",
-    )
-    .with_source(source)
+    error(Code::MachineUnsuitable, "the streams of the command cannot be used").with_source(source)
 }
 
 /// Why a command did not start, in words that name the program or folder.
@@ -128,10 +110,7 @@ fn not_started(running: &RunningBox, source: EngineError) -> Error {
 pub(super) fn gone(running: &RunningBox) -> Error {
     error(
         Code::SandboxGone,
-        format!(
-            "the sandbox {} has ended, with all its processes and files",
-            running.id()
-        ),
+        format!("the sandbox {} has ended, with all its processes and files", running.id()),
     )
 }
 
@@ -159,10 +138,7 @@ impl Drop for Leash {
                 tracing::warn!(provider = "local", %error, "a command that nobody waits for was not killed");
             }
         };
-        if let Err(error) = std::thread::Builder::new()
-            .name("provider-local-kill".into())
-            .spawn(kill)
-        {
+        if let Err(error) = std::thread::Builder::new().name("provider-local-kill".into()).spawn(kill) {
             tracing::warn!(provider = "local", %error, "a command that nobody waits for was not killed");
         }
     }
@@ -220,9 +196,5 @@ fn feed(stdin: OwnedFd, bytes: Vec<u8>) -> Result<()> {
         // A command that does not read all its input is no error.
         let _ = File::from(stdin).write_all(&bytes);
     };
-    std::thread::Builder::new()
-        .name("provider-local-stdin".into())
-        .spawn(write)
-        .map(drop)
-        .map_err(broken)
+    std::thread::Builder::new().name("provider-local-stdin".into()).spawn(write).map(drop).map_err(broken)
 }

@@ -53,10 +53,7 @@ impl Files {
     pub(super) async fn write(self, path: &str, mut content: ByteReader, mode: u32) -> Result<()> {
         let path = checked(path)?;
         if mode & !0o7777 != 0 {
-            return Err(error(
-                Code::SpecInvalid,
-                format!("{mode:o} are no permissions of a file"),
-            ));
+            return Err(error(Code::SpecInvalid, format!("{mode:o} are no permissions of a file")));
         }
         let opened = path.clone();
         let file = blocking(move || {
@@ -78,9 +75,7 @@ impl Files {
             if count == 0 {
                 break;
             }
-            file.write_all(&chunk[..count])
-                .await
-                .map_err(|source| refused(&path, source))?;
+            file.write_all(&chunk[..count]).await.map_err(|source| refused(&path, source))?;
         }
         file.flush().await.map_err(|source| refused(&path, source))
     }
@@ -101,16 +96,8 @@ impl Files {
                 kind if kind.is_symlink() => FileKind::Link,
                 _ => FileKind::Other,
             };
-            let owner = self.inside(User {
-                uid: metadata.uid(),
-                gid: metadata.gid(),
-            });
-            Ok(Some(FileStat::new(
-                kind,
-                metadata.len(),
-                metadata.mode() & 0o7777,
-                owner,
-            )))
+            let owner = self.inside(User { uid: metadata.uid(), gid: metadata.gid() });
+            Ok(Some(FileStat::new(kind, metadata.len(), metadata.mode() & 0o7777, owner)))
         })
         .await
     }
@@ -134,9 +121,7 @@ impl Files {
                         shown(&path),
                         entry.file_name()
                     );
-                    error(Code::FileError, words)
-                        .with_advice("list it with a command")
-                        .with_source(source)
+                    error(Code::FileError, words).with_advice("list it with a command").with_source(source)
                 })?);
             }
             names.sort();
@@ -162,23 +147,16 @@ impl Files {
     }
 
     fn open(&self, path: &Path, flags: OFlags, mode: u32) -> Result<File> {
-        self.opened(path, flags, mode)
-            .map_err(|source| self.not_opened(source))
+        self.opened(path, flags, mode).map_err(|source| self.not_opened(source))
     }
 
     fn opened(&self, path: &Path, flags: OFlags, mode: u32) -> Result<File, EngineError> {
         let flags = (flags | OFlags::CLOEXEC).bits().cast_signed();
-        self.running
-            .open(path, flags, mode, identity(SANDBOX_V1.user))
-            .map(File::from)
+        self.running.open(path, flags, mode, identity(SANDBOX_V1.user)).map(File::from)
     }
 
     fn not_opened(&self, source: EngineError) -> Error {
-        if self.running.is_alive() {
-            from_engine(source)
-        } else {
-            gone(&self.running).with_source(source)
-        }
+        if self.running.is_alive() { from_engine(source) } else { gone(&self.running).with_source(source) }
     }
 
     /// The owner as the sandbox sees it.
@@ -186,10 +164,7 @@ impl Files {
         if self.real_ids {
             return outside;
         }
-        let ours = (
-            rustix::process::geteuid().as_raw(),
-            rustix::process::getegid().as_raw(),
-        );
+        let ours = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
         let map = |outside, ours, inside| if outside == ours { inside } else { UNMAPPED };
         User {
             uid: map(outside.uid, ours.0, SANDBOX_V1.user.uid),
@@ -200,20 +175,14 @@ impl Files {
 
 fn checked(path: &str) -> Result<PathBuf> {
     if path.is_empty() || path.contains('\0') {
-        return Err(error(
-            Code::FileError,
-            format!("{path:?} is no path: it is empty or holds a NUL"),
-        ));
+        return Err(error(Code::FileError, format!("{path:?} is no path: it is empty or holds a NUL")));
     }
     Ok(paths::absolute(path))
 }
 
 /// A pipe or a device may never end, and a folder has no content.
 fn regular(file: &File, path: &Path) -> Result<()> {
-    let kind = file
-        .metadata()
-        .map_err(|source| refused(path, source))?
-        .file_type();
+    let kind = file.metadata().map_err(|source| refused(path, source))?.file_type();
     let what = if kind.is_file() {
         return Ok(());
     } else if kind.is_dir() {
@@ -225,25 +194,16 @@ fn regular(file: &File, path: &Path) -> Result<()> {
     } else {
         "a device"
     };
-    Err(error(
-        Code::FileError,
-        format!("{} is {what}, and no file", shown(path)),
-    ))
+    Err(error(Code::FileError, format!("{} is {what}, and no file", shown(path))))
 }
 
 fn is_absent(error: &EngineError) -> bool {
-    [Errno::NOENT, Errno::NOTDIR]
-        .iter()
-        .any(|errno| error.errno() == Some(errno.raw_os_error()))
+    [Errno::NOENT, Errno::NOTDIR].iter().any(|errno| error.errno() == Some(errno.raw_os_error()))
 }
 
 fn refused(path: &Path, source: impl Into<io::Error>) -> Error {
     let source = source.into();
-    error(
-        Code::FileError,
-        format!("{} cannot be used: {source}", shown(path)),
-    )
-    .with_source(source)
+    error(Code::FileError, format!("{} cannot be used: {source}", shown(path))).with_source(source)
 }
 
 fn shown(path: &Path) -> String {

@@ -33,19 +33,11 @@ pub(crate) struct LocalSandbox {
 
 impl LocalSandbox {
     pub(crate) fn new(inner: &Inner, held: Held) -> Self {
-        Self {
-            thing: held.thing,
-            running: held.running,
-            env_vars: held.env_vars,
-            real_ids: inner.real_ids,
-        }
+        Self { thing: held.thing, running: held.running, env_vars: held.env_vars, real_ids: inner.real_ids }
     }
 
     fn files(&self) -> Files {
-        Files {
-            running: self.running.clone(),
-            real_ids: self.real_ids,
-        }
+        Files { running: self.running.clone(), real_ids: self.real_ids }
     }
 
     /// Who runs a command.
@@ -64,19 +56,14 @@ impl LocalSandbox {
     }
 
     async fn start(&self, command: &Command, feeds: bool) -> Result<(Child, child::Leash)> {
-        command
-            .check()
-            .map_err(|error| error.with_provider(&self.thing.provider))?;
+        command.check().map_err(|error| error.with_provider(&self.thing.provider))?;
         let who = self.identity(command)?;
         child::start(&self.running, command, &self.env_vars, who, feeds).await
     }
 }
 
 fn identity(user: User) -> Identity {
-    Identity {
-        uid: user.uid,
-        gid: user.gid,
-    }
+    Identity { uid: user.uid, gid: user.gid }
 }
 
 #[async_trait]
@@ -87,12 +74,9 @@ impl Sandbox for LocalSandbox {
 
     async fn exec(&self, command: Command) -> Result<Output> {
         if command.stdin == Stdin::Piped {
-            return Err(error(
-                Code::SpecInvalid,
-                "nobody could write to the piped input of this command",
-            )
-            .with_operation("exec")
-            .with_advice("give it bytes, or spawn it"));
+            return Err(error(Code::SpecInvalid, "nobody could write to the piped input of this command")
+                .with_operation("exec")
+                .with_advice("give it bytes, or spawn it"));
         }
         let (child, leash) = self.start(&command, false).await?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
@@ -136,8 +120,6 @@ impl fmt::Display for LocalSandbox {
 
 impl fmt::Debug for LocalSandbox {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LocalSandbox")
-            .field("id", &self.thing.id)
-            .finish_non_exhaustive()
+        f.debug_struct("LocalSandbox").field("id", &self.thing.id).finish_non_exhaustive()
     }
 }

@@ -50,7 +50,22 @@ pub(crate) fn on_a_runtime<T>(work: impl Future<Output = T>) -> T {
 pub(crate) struct World {
     pub(crate) driver: LocalProvider,
     pub(crate) provider: Arc<dyn Provider>,
-    pub(crate) folder: tempfile::TempDir,
+    pub(crate) folder: Folder,
+}
+
+/// A folder that is removed at the end, or one of somebody else.
+pub(crate) enum Folder {
+    Own(tempfile::TempDir),
+    Other(PathBuf),
+}
+
+impl Folder {
+    pub(crate) fn path(&self) -> &Path {
+        match self {
+            Folder::Own(folder) => folder.path(),
+            Folder::Other(path) => path,
+        }
+    }
 }
 
 impl World {
@@ -62,11 +77,12 @@ impl World {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let config = change(LocalConfig::new(folder.path().join("local")));
         let driver = LocalProvider::open(config).expect("a driver");
-        Self {
-            provider: Arc::new(driver.clone()),
-            driver,
-            folder,
-        }
+        Self { folder: Folder::Own(folder), ..Self::at(Path::new(""), driver) }
+    }
+
+    /// In the folder of another process.
+    pub(crate) fn at(folder: &Path, driver: LocalProvider) -> Self {
+        Self { provider: Arc::new(driver.clone()), driver, folder: Folder::Other(folder.to_owned()) }
     }
 
     pub(crate) fn store(&self) -> PathBuf {
@@ -96,19 +112,14 @@ impl World {
     }
 
     pub(crate) async fn launch(&self, session: &Session, artifact: &Artifact) -> Owned<Arc<dyn Sandbox>> {
-        let launched = session
-            .launch(&self.provider, artifact, LaunchOptions::default())
-            .await;
+        let launched = session.launch(&self.provider, artifact, LaunchOptions::default()).await;
         launched.expect("a sandbox")
     }
 
     /// A session with a sandbox of an Environment that asks for nothing.
     pub(crate) async fn sandbox(&self) -> (Session, Owned<Artifact>, Owned<Arc<dyn Sandbox>>) {
         let session = self.session();
-        let artifact = self
-            .build(&session, EnvironmentSpec::named("plain"))
-            .await
-            .expect("an artifact");
+        let artifact = self.build(&session, EnvironmentSpec::named("plain")).await.expect("an artifact");
         let sandbox = self.launch(&session, &artifact).await;
         (session, artifact, sandbox)
     }
@@ -120,10 +131,7 @@ impl World {
     /// Layers without their locks.
     pub(crate) fn layers(&self) -> Vec<String> {
         let names = self.names_in("layer");
-        names
-            .into_iter()
-            .filter(|name| !name.ends_with(".lock"))
-            .collect()
+        names.into_iter().filter(|name| !name.ends_with(".lock")).collect()
     }
 
     /// Nothing but layers is left: no box, no record, no mount.
@@ -133,10 +141,7 @@ impl World {
             assert!(names.is_empty(), "left in {folder}: {names:?}");
         }
         let mounts = fs::read_to_string("/proc/self/mountinfo").expect("mountinfo");
-        assert!(
-            !mounts.contains(&*self.store().to_string_lossy()),
-            "a mount is left"
-        );
+        assert!(!mounts.contains(&*self.store().to_string_lossy()), "a mount is left");
     }
 
     /// Closes a session, after which nothing may be left.
@@ -150,9 +155,7 @@ impl World {
 
 pub(crate) fn names(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).expect("a folder").flatten();
-    let mut names: Vec<_> = entries
-        .map(|entry| entry.file_name().to_string_lossy().into_owned())
-        .collect();
+    let mut names: Vec<_> = entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
     names.sort();
     names
 }
@@ -168,11 +171,7 @@ pub(crate) fn file(path: &str, content: &str) -> FileSpec {
 }
 
 pub(crate) fn secret(id: &str, mount_as: SecretMount, name: &str) -> BuildSecret {
-    BuildSecret {
-        id: id.into(),
-        mount_as,
-        name: name.into(),
-    }
+    BuildSecret { id: id.into(), mount_as, name: name.into() }
 }
 
 pub(crate) async fn exec(sandbox: &dyn Sandbox, command: Command) -> Output {
@@ -189,10 +188,7 @@ pub(crate) async fn say(sandbox: &dyn Sandbox, line: &str) -> String {
 pub(crate) fn assert_code<T>(answer: Result<T>, code: Code) -> Error {
     let error = answer.map(drop).expect_err("an error");
     assert_eq!(error.code(), code, "{error:?}");
-    assert!(
-        !format!("{error} {error:?}").contains(CANARY),
-        "the error shows a secret"
-    );
+    assert!(!format!("{error} {error:?}").contains(CANARY), "the error shows a secret");
     error
 }
 
@@ -203,9 +199,7 @@ pub(crate) fn processes_with(word: &str) -> Vec<u32> {
     numbers
         .filter(|number: &u32| {
             let arguments = fs::read(format!("/proc/{number}/cmdline")).unwrap_or_default();
-            arguments
-                .split(|byte| *byte == 0)
-                .any(|argument| argument == word.as_bytes())
+            arguments.split(|byte| *byte == 0).any(|argument| argument == word.as_bytes())
         })
         .collect()
 }
@@ -214,18 +208,12 @@ pub(crate) fn processes_with(word: &str) -> Vec<u32> {
 pub(crate) async fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
     let start = Instant::now();
     while !condition() {
-        assert!(
-            start.elapsed() < Duration::from_secs(10),
-            "waited too long until {what}"
-        );
+        assert!(start.elapsed() < Duration::from_secs(10), "waited too long until {what}");
         pause(Duration::from_millis(2)).await;
     }
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the processes of a trial live in real time"
-)]
+#[expect(clippy::disallowed_methods, reason = "the processes of a trial live in real time")]
 pub(crate) async fn pause(time: Duration) {
     tokio::time::sleep(time).await;
 }

@@ -12,15 +12,11 @@ use crate::common::*;
 /// An Environment that uses everything.
 pub(crate) fn full_spec() -> EnvironmentSpec {
     let mut spec = EnvironmentSpec::named("full");
-    spec.spec.files = vec![
-        file("/home/sandbox/work/in/hello.txt", "hello\n"),
-        file("/srv/data.txt", "data\n"),
-    ];
+    spec.spec.files =
+        vec![file("/home/sandbox/work/in/hello.txt", "hello\n"), file("/srv/data.txt", "data\n")];
     spec.spec.env.insert("GREETING".into(), "good day".into());
-    spec.spec.build_secrets = vec![
-        secret("token", SecretMount::Env, "TOKEN"),
-        secret("key", SecretMount::File, "KEY_FILE"),
-    ];
+    spec.spec.build_secrets =
+        vec![secret("token", SecretMount::Env, "TOKEN"), secret("key", SecretMount::File, "KEY_FILE")];
     spec.spec.commands.post_install = vec![
         "test \"$(id -u)\" = 0 && cat in/hello.txt && echo \"$GREETING\" >/opt/greeting".into(),
         "printf %s \"$TOKEN\" | wc -c >/opt/lengths && wc -c </run/secrets/KEY_FILE >>/opt/lengths; echo $TOKEN".into(),
@@ -54,10 +50,7 @@ pub(crate) fn the_whole_leg() -> Outcome {
             say(sandbox, "echo $GREETING $TOKEN; ls /run/secrets 2>&1 | wc -l").await,
             "good day\n1\n"
         );
-        assert_eq!(
-            say(sandbox, "echo x >new && cat new && stat -c %u:%g new").await,
-            "x\n1000:100\n"
-        );
+        assert_eq!(say(sandbox, "echo x >new && cat new && stat -c %u:%g new").await, "x\n1000:100\n");
         say(sandbox, "sleep 471101 >/dev/null 2>&1 &").await;
         assert_eq!(processes_with("471101").len(), 1);
         let now = Instant::now();

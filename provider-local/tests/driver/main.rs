@@ -1,14 +1,35 @@
 //! The driver through sessions, with real boxes and processes. Runs as root and as an ordinary user.
 
 #[cfg(embedded)]
+mod builds;
+#[cfg(embedded)]
+mod commands;
+#[cfg(embedded)]
 mod common;
 #[cfg(embedded)]
+mod core_tier;
+#[cfg(embedded)]
+mod files;
+#[cfg(embedded)]
+mod leftovers;
+#[cfg(embedded)]
 mod leg;
+#[cfg(embedded)]
+mod logs;
+#[cfg(embedded)]
+mod sandboxes;
+#[cfg(embedded)]
+mod secrets;
 
 #[cfg(embedded)]
 fn main() {
     use libtest_mimic::{Arguments, Trial};
 
+    let mut words = std::env::args_os().skip(1);
+    if words.next().is_some_and(|word| word == leftovers::CHILD) {
+        return leftovers::child(words.next().expect("a folder").as_ref());
+    }
+    logs::collect();
     /// A trial by the name of its function.
     macro_rules! trials {
         ($($module:ident :: $name:ident),* $(,)?) => {
@@ -16,7 +37,47 @@ fn main() {
         };
     }
     let arguments = Arguments::from_args();
-    let trials: Vec<Trial> = trials![leg::the_whole_leg];
+    let trials: Vec<Trial> = trials![
+        builds::a_base_that_is_not_the_pinned_one_is_refused,
+        builds::a_build_is_cancelled_by_the_close,
+        builds::a_command_that_is_killed_says_by_what,
+        builds::a_dropped_build_leaves_nothing,
+        builds::a_failing_command_is_named_and_leaves_nothing,
+        builds::a_kept_artifact_is_launched_by_a_later_session,
+        builds::an_empty_base_takes_the_contract_and_files,
+        builds::an_unknown_base_is_refused_with_the_known_ones,
+        builds::builds_of_one_environment_at_once_build_once,
+        builds::layers_are_reused,
+        builds::what_a_command_leaves_running_ends_with_the_build,
+        commands::a_child_has_live_streams,
+        commands::a_dropped_exec_ends_its_command,
+        commands::a_process_left_behind_does_not_hold_the_answer,
+        commands::a_time_limit_ends_the_whole_tree,
+        commands::another_user_is_real_or_refused,
+        commands::identity_is_real,
+        commands::input_is_read_to_its_end,
+        commands::status_and_streams_are_told_apart,
+        commands::what_cannot_start_is_named,
+        core_tier::a_missing_ca_bundle_fails_the_doctor,
+        core_tier::a_secret_in_a_file_fails_the_search,
+        core_tier::all_checks_pass,
+        core_tier::another_number_fails_doctor_and_identity_together,
+        files::files_come_back_as_they_went,
+        files::links_do_not_lead_out,
+        files::what_is_no_file_is_refused_by_name,
+        leftovers::a_killed_process_leaves_what_another_deletes,
+        leftovers::a_process_killed_at_any_moment_leaves_nothing_for_good,
+        leg::the_whole_leg,
+        sandboxes::a_dropped_session_takes_everything_along,
+        sandboxes::a_life_ends_when_it_is_over,
+        sandboxes::a_lost_sandbox_answers_loudly,
+        sandboxes::a_record_that_was_changed_is_refused,
+        sandboxes::an_artifact_of_another_state_folder_is_refused,
+        sandboxes::deleting_twice_or_at_once_is_safe,
+        sandboxes::only_this_process_attaches,
+        sandboxes::two_sandboxes_of_one_artifact_share_nothing,
+        secrets::a_canary_is_nowhere,
+    ];
     libtest_mimic::run(&arguments, trials).exit();
 }
 

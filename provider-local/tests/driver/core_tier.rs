@@ -1,0 +1,97 @@
+//! The core tier on real sandboxes, and Environments that make exactly one check fail.
+
+use provider_core::{
+    contract::{
+        SANDBOX_V1,
+        checks::{CORE_TIER, CheckContext, CheckResult, ids, run_core_tier},
+    },
+    environment::{EnvironmentSpec, SecretMount},
+    lifecycle::{Clock as _, SystemClock, Timestamp},
+    secret::SecretSet,
+};
+
+use crate::{common::*, leg::full_spec};
+
+/// Builds, launches and certifies; nothing is left afterwards.
+async fn certify(spec: EnvironmentSpec) -> Vec<CheckResult> {
+    let world = World::new();
+    let session = world.session();
+    let start = SystemClock::new().now();
+    let request = world.request(spec.clone());
+    let secrets = request.secrets().clone();
+    let artifact = session.build(&world.provider, request).await.expect("an artifact");
+    let sandbox = world.launch(&session, &artifact).await;
+    let metadata = serde_json::to_string(&*artifact).expect("JSON");
+    let results = check(&world, &**sandbox, &secrets, metadata, start).await;
+    world.close(&session).await;
+    results
+}
+
+async fn check(
+    world: &World,
+    sandbox: &dyn provider_core::sandbox::Sandbox,
+    secrets: &SecretSet,
+    metadata: String,
+    start: Timestamp,
+) -> Vec<CheckResult> {
+    let mut context = CheckContext::new(sandbox, secrets);
+    context.contract = SANDBOX_V1.on_this_machine();
+    context.metadata = vec![("artifact".into(), metadata)];
+    context.groups_cannot_be_dropped = !world.driver.kept_groups().is_empty();
+    context.since = Some(Timestamp::from_millis(start.as_millis().saturating_sub(60_000)));
+    run_core_tier(&context).await
+}
+
+fn failed(results: &[CheckResult]) -> Vec<&CheckResult> {
+    results.iter().filter(|result| !result.passed()).collect()
+}
+
+/// Exactly this check fails, and says so with this word.
+fn assert_only(results: &[CheckResult], id: &str, word: &str) {
+    let failed = failed(results);
+    assert!(failed.len() == 1 && failed[0].id == id, "{results:#?}");
+    let text = format!("{:?}", failed[0]);
+    assert!(text.contains(word) && !text.contains(CANARY), "{text}");
+}
+
+pub(crate) fn all_checks_pass() -> Outcome {
+    on_a_runtime(async {
+        let results = certify(full_spec()).await;
+        let present = CORE_TIER.iter().filter(|check| check.present).count();
+        assert_eq!(results.len(), present);
+        assert!(failed(&results).is_empty(), "{results:#?}");
+    });
+    Ok(())
+}
+
+pub(crate) fn a_missing_ca_bundle_fails_the_doctor() -> Outcome {
+    on_a_runtime(async {
+        let mut spec = EnvironmentSpec::named("no-bundle");
+        // As an ordinary user /etc/ssl/certs belongs to nobody inside, but what is put above it counts.
+        let remove = format!("rm -f {0} || mv /etc/ssl /etc/ssl.away", SANDBOX_V1.ca_bundle);
+        spec.spec.commands.post_install = vec![remove];
+        assert_only(&certify(spec).await, ids::DOCTOR, "ca_certificates");
+    });
+    Ok(())
+}
+
+pub(crate) fn a_secret_in_a_file_fails_the_search() -> Outcome {
+    on_a_runtime(async {
+        let mut spec = EnvironmentSpec::named("leak");
+        spec.spec.build_secrets = vec![secret("token", SecretMount::Env, "TOKEN")];
+        spec.spec.commands.post_install = vec!["printf %s \"$TOKEN\" >/opt/left-behind".into()];
+        assert_only(&certify(spec).await, ids::SECRETS, "/opt/left-behind");
+    });
+    Ok(())
+}
+
+pub(crate) fn another_number_fails_doctor_and_identity_together() -> Outcome {
+    on_a_runtime(async {
+        let mut spec = EnvironmentSpec::named("renamed");
+        spec.spec.commands.post_install = vec!["sed -i s/^sandbox:/somebody:/ /etc/passwd".into()];
+        let results = certify(spec).await;
+        let failed: Vec<&str> = failed(&results).iter().map(|result| result.id.as_str()).collect();
+        assert_eq!(failed, [ids::DOCTOR, ids::IDENTITY], "{results:#?}");
+    });
+    Ok(())
+}
