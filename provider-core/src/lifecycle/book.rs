@@ -35,13 +35,7 @@ pub struct Entry {
 
 impl Entry {
     fn new(intent: Intent) -> Self {
-        Self {
-            intent,
-            things: Vec::new(),
-            unresolved: false,
-            not_made: false,
-            kept: None,
-        }
+        Self { intent, things: Vec::new(), unresolved: false, not_made: false, kept: None }
     }
 
     /// Takes in a row that speaks of this entry.
@@ -50,10 +44,7 @@ impl Entry {
             Row::Open { .. } | Row::Intent(_) => {}
             Row::Acquired { things, .. } => {
                 for thing in things {
-                    if !self
-                        .things
-                        .iter()
-                        .any(|(known, _)| known.id == thing.id && known.kind == thing.kind)
+                    if !self.things.iter().any(|(known, _)| known.id == thing.id && known.kind == thing.kind)
                     {
                         self.things.push((thing.clone(), Standing::Open));
                     }
@@ -79,11 +70,7 @@ impl Entry {
         if self.kept.is_some() || self.not_made {
             return false;
         }
-        self.things.is_empty()
-            || self
-                .things
-                .iter()
-                .any(|(_, standing)| *standing == Standing::Open)
+        self.things.is_empty() || self.things.iter().any(|(_, standing)| *standing == Standing::Open)
     }
 
     /// The things that have to be deleted, children before parents.
@@ -120,9 +107,7 @@ impl Book {
         match row {
             Row::Open { .. } => {}
             Row::Intent(intent) => {
-                self.entries
-                    .entry(intent.ordinal)
-                    .or_insert_with(|| Entry::new(intent.clone()));
+                self.entries.entry(intent.ordinal).or_insert_with(|| Entry::new(intent.clone()));
             }
             Row::Acquired { ordinal, .. }
             | Row::NotMade { ordinal }
@@ -151,10 +136,7 @@ impl Book {
     pub fn open_by_kind(&self) -> Vec<(ResourceKind, Vec<u32>)> {
         let mut by_kind: BTreeMap<ResourceKind, Vec<u32>> = BTreeMap::new();
         for entry in self.entries.values().rev().filter(|entry| entry.is_open()) {
-            by_kind
-                .entry(entry.intent.kind)
-                .or_default()
-                .push(entry.intent.ordinal);
+            by_kind.entry(entry.intent.kind).or_default().push(entry.intent.ordinal);
         }
         by_kind.into_iter().collect()
     }

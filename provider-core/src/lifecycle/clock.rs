@@ -29,10 +29,7 @@ impl Timestamp {
     /// This moment moved by `by` into the future. It stops at the end of time.
     #[must_use]
     pub fn after(self, by: Duration) -> Self {
-        Self(
-            self.0
-                .saturating_add(u64::try_from(by.as_millis()).unwrap_or(u64::MAX)),
-        )
+        Self(self.0.saturating_add(u64::try_from(by.as_millis()).unwrap_or(u64::MAX)))
     }
 
     /// How long after `earlier` this moment is; zero if it is not.
@@ -97,10 +94,7 @@ impl SystemClock {
     /// A clock that shows the time of day.
     pub fn new() -> Self {
         let day = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Self {
-            made: Timestamp(u64::try_from(day.as_millis()).unwrap_or(u64::MAX)),
-            since: Instant::now(),
-        }
+        Self { made: Timestamp(u64::try_from(day.as_millis()).unwrap_or(u64::MAX)), since: Instant::now() }
     }
 }
 

@@ -56,21 +56,16 @@ where
 
 /// Runs a driver's verb so that a panic in it is an error with an unknown effect.
 pub(crate) async fn catch_panic<T>(what: &'static str, verb: impl Future<Output = Result<T>>) -> Result<T> {
-    AssertUnwindSafe(verb)
-        .catch_unwind()
-        .await
-        .unwrap_or_else(|panic| {
-            let words = panic
-                .downcast_ref::<&str>()
-                .map(ToString::to_string)
-                .or_else(|| panic.downcast_ref::<String>().cloned())
-                .unwrap_or_else(|| "no message".into());
-            Err(
-                Error::new(Code::Internal, format!("the driver panicked: {words}"))
-                    .with_operation(what)
-                    .with_effect(Effect::Unknown),
-            )
-        })
+    AssertUnwindSafe(verb).catch_unwind().await.unwrap_or_else(|panic| {
+        let words = panic
+            .downcast_ref::<&str>()
+            .map(ToString::to_string)
+            .or_else(|| panic.downcast_ref::<String>().cloned())
+            .unwrap_or_else(|| "no message".into());
+        Err(Error::new(Code::Internal, format!("the driver panicked: {words}"))
+            .with_operation(what)
+            .with_effect(Effect::Unknown))
+    })
 }
 
 /// Hooks that run when the control thread has nothing to do, for clocks that tests advance.

@@ -26,10 +26,7 @@ pub struct Made {
 
 impl From<ResourceRef> for Made {
     fn from(thing: ResourceRef) -> Self {
-        Self {
-            thing,
-            also: Vec::new(),
-        }
+        Self { thing, also: Vec::new() }
     }
 }
 
@@ -67,19 +64,11 @@ impl Creator {
     {
         let request: Request = Arc::new(move |intent| request(intent).boxed());
         let (hand_out, handed) = oneshot::channel();
-        let call = door::Call {
-            scope: Arc::clone(&self.scope),
-            kind,
-            slot: slot.to_owned(),
-            request,
-        };
+        let call = door::Call { scope: Arc::clone(&self.scope), kind, slot: slot.to_owned(), request };
         self.scope.core.spawn(door::run(call, hand_out));
-        handed.await.unwrap_or_else(|_| {
-            Err(Error::new(
-                Code::Internal,
-                "the door call ended without an answer",
-            ))
-        })
+        handed
+            .await
+            .unwrap_or_else(|_| Err(Error::new(Code::Internal, "the door call ended without an answer")))
     }
 
     /// Completes when the caller is gone or the session closes. Cancel safe.
@@ -180,19 +169,15 @@ impl Scope {
                 cancelled.cancel();
             }
             core.gates.pass(verb, Side::After).await;
-            let ended = ended
-                .map(finish)
-                .map_err(|error| error.with_provider(&provider).with_operation(what));
+            let ended =
+                ended.map(finish).map_err(|error| error.with_provider(&provider).with_operation(what));
             // An answer that nobody takes is dropped here, and its guard deletes.
             core.gates.pass(Verb::HandOut, Side::Before).await;
             drop(tell.send(ended));
             core.gates.pass(Verb::HandOut, Side::After).await;
         });
         told.await.unwrap_or_else(|_| {
-            Err(Error::new(
-                Code::Internal,
-                format!("the {what} ended without an answer"),
-            ))
+            Err(Error::new(Code::Internal, format!("the {what} ended without an answer")))
         })
     }
 }

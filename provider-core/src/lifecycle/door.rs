@@ -56,11 +56,8 @@ pub(super) async fn run(call: Call, mut hand_out: HandOut) {
         }
     };
     let provider = scope.provider.id();
-    let answer = ended.map_err(|error| {
-        error
-            .with_provider(provider)
-            .with_operation(format!("create {}", call.kind))
-    });
+    let answer =
+        ended.map_err(|error| error.with_provider(provider).with_operation(format!("create {}", call.kind)));
     let answer = answer.map(|(ordinal, thing)| {
         let deed = Deed {
             core: Arc::clone(&scope.core),
@@ -71,11 +68,7 @@ pub(super) async fn run(call: Call, mut hand_out: HandOut) {
         Owned::new(thing, vec![deed])
     });
     // If the caller is gone, the guard comes back here and its drop has the thing deleted.
-    scope
-        .core
-        .gates
-        .around(Verb::HandOut, async { drop(hand_out.send(answer)) })
-        .await;
+    scope.core.gates.around(Verb::HandOut, async { drop(hand_out.send(answer)) }).await;
 }
 
 fn is_awaited(call: &Call, hand_out: &HandOut) -> bool {
@@ -93,10 +86,7 @@ fn not_awaited(call: &Call) -> Error {
 /// Until the intent is written, nothing has begun and the wait can be given up.
 async fn wait_for_a_place(call: &Call, reclaimer: &Reclaimer, hand_out: &mut HandOut) -> Result<()> {
     if reclaimer.limits.creates_are_full() {
-        call.scope.progress.waiting(format!(
-            "a place among the creates on {}",
-            call.scope.provider.id()
-        ));
+        call.scope.progress.waiting(format!("a place among the creates on {}", call.scope.provider.id()));
     }
     tokio::select! {
         biased;
@@ -125,9 +115,7 @@ async fn attempt(call: &Call, reclaimer: &Reclaimer, hand_out: &HandOut) -> Atte
             acquire(call, &intent, things).await
         }
         Err(error) if error.effect() == Effect::None => {
-            let _ = core
-                .write(Verb::WriteOutcome, Row::NotMade { ordinal }, false)
-                .await;
+            let _ = core.write(Verb::WriteOutcome, Row::NotMade { ordinal }, false).await;
             Attempt::Failed(error)
         }
         Err(error) => resolve(call, reclaimer, hand_out, &intent, sent, error).await,
@@ -135,9 +123,7 @@ async fn attempt(call: &Call, reclaimer: &Reclaimer, hand_out: &HandOut) -> Atte
 }
 
 async fn write_intent(call: &Call) -> Result<Intent> {
-    let Call {
-        scope, kind, slot, ..
-    } = call;
+    let Call { scope, kind, slot, .. } = call;
     let core = &scope.core;
     let intent = Intent {
         owner: core.owner.clone(),
@@ -153,8 +139,7 @@ async fn write_intent(call: &Call) -> Result<Intent> {
     };
     core.remember_driver(intent.ordinal, &scope.provider);
     let sync = scope.provider.capabilities().ledger_sync;
-    core.write(Verb::WriteIntent, Row::Intent(intent.clone()), sync)
-        .await?;
+    core.write(Verb::WriteIntent, Row::Intent(intent.clone()), sync).await?;
     Ok(intent)
 }
 
@@ -172,10 +157,7 @@ async fn send(
         let place = reclaimer.limits.create_place(clock).await;
         let sent = clock.now();
         let request = catch_panic("create", (call.request)(intent.clone()));
-        let answer = reclaimer
-            .gates
-            .around(Verb::Create, timeout(clock, limit, request))
-            .await;
+        let answer = reclaimer.gates.around(Verb::Create, timeout(clock, limit, request)).await;
         drop(place);
         let answer = answer.unwrap_or_else(|_| {
             Err(Error::new(Code::Timeout, format!("no answer within {limit:?}")).with_effect(Effect::Unknown))
@@ -188,13 +170,10 @@ async fn send(
             reclaimer.limits.asked_to_slow_down(clock.now(), error.wait());
         }
         let helps = matches!(error.code().retry(), Retry::Yes);
-        let wait = waits
-            .next()
-            .filter(|_| error.effect() == Effect::None && helps && is_awaited(call, hand_out));
+        let wait =
+            waits.next().filter(|_| error.effect() == Effect::None && helps && is_awaited(call, hand_out));
         let Some(wait) = wait else { return (sent, answer) };
-        call.scope
-            .progress
-            .waiting(format!("{} before asking again: {}", call.kind, error.message()));
+        call.scope.progress.waiting(format!("{} before asking again: {}", call.kind, error.message()));
         tokio::select! {
             () = clock.sleep(error.wait().unwrap_or(wait)) => {}
             () = call.scope.cancelled.cancelled() => return (sent, answer),
@@ -207,16 +186,10 @@ async fn acquire(call: &Call, intent: &Intent, things: Vec<ResourceRef>) -> Atte
     let core = &call.scope.core;
     let ordinal = intent.ordinal;
     let Some(first) = things.first().cloned() else {
-        return Attempt::Failed(Error::new(
-            Code::Internal,
-            "the driver made nothing and said that it did",
-        ));
+        return Attempt::Failed(Error::new(Code::Internal, "the driver made nothing and said that it did"));
     };
     let sync = call.scope.provider.capabilities().ledger_sync;
-    match core
-        .write(Verb::WriteAcquired, Row::Acquired { ordinal, things }, sync)
-        .await
-    {
+    match core.write(Verb::WriteAcquired, Row::Acquired { ordinal, things }, sync).await {
         Ok(()) => {
             tracing::info!(
                 session = %intent.run, ordinal, provider = %intent.provider, kind = %first.kind, id = %first.id, "created"
@@ -253,34 +226,18 @@ async fn resolve(
                 Attempt::Acquired(..) if !usable => {
                     let until = core.background_deadline();
                     let _ = core.tear_down(ordinal, until).await;
-                    if can_help {
-                        Attempt::Again(error)
-                    } else {
-                        Attempt::Failed(error)
-                    }
+                    if can_help { Attempt::Again(error) } else { Attempt::Failed(error) }
                 }
                 acquired => acquired,
             }
         }
         Resolution::NotMade => {
-            let _ = core
-                .write(Verb::WriteOutcome, Row::NotMade { ordinal }, false)
-                .await;
-            if can_help {
-                Attempt::Again(error)
-            } else {
-                Attempt::Failed(error)
-            }
+            let _ = core.write(Verb::WriteOutcome, Row::NotMade { ordinal }, false).await;
+            if can_help { Attempt::Again(error) } else { Attempt::Failed(error) }
         }
         Resolution::NotFound => {
-            let _ = core
-                .write(Verb::WriteOutcome, Row::Unresolved { ordinal }, false)
-                .await;
-            if can_help {
-                Attempt::Again(error)
-            } else {
-                Attempt::Failed(error)
-            }
+            let _ = core.write(Verb::WriteOutcome, Row::Unresolved { ordinal }, false).await;
+            if can_help { Attempt::Again(error) } else { Attempt::Failed(error) }
         }
         Resolution::Unknown(cause) => {
             tracing::warn!(session = %intent.run, ordinal, "{intent} is unresolved: {cause}");
@@ -291,11 +248,7 @@ async fn resolve(
 
 async fn can_go_on(reclaimer: &Reclaimer, things: &[ResourceRef]) -> bool {
     for thing in things {
-        if !reclaimer
-            .observe(thing)
-            .await
-            .is_ok_and(|state| state.can_go_on())
-        {
+        if !reclaimer.observe(thing).await.is_ok_and(|state| state.can_go_on()) {
             return false;
         }
     }

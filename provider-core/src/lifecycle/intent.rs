@@ -113,14 +113,12 @@ impl Lifetime {
     /// [`Code::SpecInvalid`] if it is over already, or has no bound and no reason.
     pub fn check(&self, now: Timestamp) -> Result<()> {
         match self {
-            Lifetime::Until(moment) if *moment <= now => Err(Error::new(
-                Code::SpecInvalid,
-                format!("the lifetime ended at {moment}, before it began"),
-            )),
-            Lifetime::Unbounded { reason } if reason.trim().is_empty() => Err(Error::new(
-                Code::SpecInvalid,
-                "a lifetime without a bound needs a reason",
-            )),
+            Lifetime::Until(moment) if *moment <= now => {
+                Err(Error::new(Code::SpecInvalid, format!("the lifetime ended at {moment}, before it began")))
+            }
+            Lifetime::Unbounded { reason } if reason.trim().is_empty() => {
+                Err(Error::new(Code::SpecInvalid, "a lifetime without a bound needs a reason"))
+            }
             _ => Ok(()),
         }
     }
@@ -196,22 +194,12 @@ impl Intent {
         thing.provider == self.provider
             && thing.account == self.account
             && thing.endpoint == self.endpoint
-            && thing
-                .name
-                .as_deref()
-                .is_none_or(|name| name == self.name().to_string())
+            && thing.name.as_deref().is_none_or(|name| name == self.name().to_string())
     }
 }
 
 impl fmt::Display for Intent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} ({}) named {} on {}",
-            self.kind,
-            self.slot,
-            self.name(),
-            self.provider
-        )
+        write!(f, "{} ({}) named {} on {}", self.kind, self.slot, self.name(), self.provider)
     }
 }

@@ -24,10 +24,7 @@ pub(crate) struct Lease {
 
 impl Lease {
     pub(crate) fn new(sandbox: Arc<dyn Sandbox>) -> Self {
-        Self {
-            sandbox,
-            ended: Arc::default(),
-        }
+        Self { sandbox, ended: Arc::default() }
     }
 
     /// From now on each use is refused.
@@ -38,10 +35,8 @@ impl Lease {
     fn live(&self) -> Result<&dyn Sandbox> {
         if self.ended.load(Ordering::Acquire) {
             let thing = self.sandbox.reference();
-            return Err(
-                Error::new(Code::SandboxGone, format!("{thing} was deleted by its session"))
-                    .with_provider(&thing.provider),
-            );
+            return Err(Error::new(Code::SandboxGone, format!("{thing} was deleted by its session"))
+                .with_provider(&thing.provider));
         }
         Ok(&*self.sandbox)
     }
@@ -55,10 +50,7 @@ impl fmt::Display for Lease {
 
 impl fmt::Debug for Lease {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Lease")
-            .field("sandbox", &self.sandbox)
-            .field("ended", &self.ended)
-            .finish()
+        f.debug_struct("Lease").field("sandbox", &self.sandbox).field("ended", &self.ended).finish()
     }
 }
 

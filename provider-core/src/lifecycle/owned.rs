@@ -30,10 +30,7 @@ pub(crate) struct Deed {
 
 impl<T> Owned<T> {
     pub(crate) fn new(value: T, deeds: Vec<Deed>) -> Self {
-        Self {
-            value: Some(value),
-            deeds,
-        }
+        Self { value: Some(value), deeds }
     }
 
     /// Takes the duty to delete out of the guard.
@@ -99,9 +96,7 @@ impl<T> Owned<T> {
             told.await
                 .unwrap_or_else(|_| Err(Error::new(Code::Internal, "keeping ended without an answer")))?;
         }
-        this.value
-            .take()
-            .ok_or_else(|| Error::new(Code::Internal, "the guard is empty"))
+        this.value.take().ok_or_else(|| Error::new(Code::Internal, "the guard is empty"))
     }
 }
 
@@ -124,23 +119,15 @@ async fn keep_all(deeds: &[Deed], reason: &str) -> Result<()> {
     let folder = core.folder().clone();
     let remembered = {
         let _busy = core.clock.busy();
-        core.control
-            .spawn_blocking(move || folder.remember_kept(&kept))
-            .await
+        core.control.spawn_blocking(move || folder.remember_kept(&kept)).await
     };
     remembered.unwrap_or_else(|_| Err(Error::new(Code::Internal, "remembering panicked")))?;
     for entry in &entries {
         let ordinal = entry.intent.ordinal;
-        let row = Row::Kept {
-            ordinal,
-            reason: reason.to_owned(),
-            until: entry.intent.expires,
-        };
+        let row = Row::Kept { ordinal, reason: reason.to_owned(), until: entry.intent.expires };
         // It is remembered already; a sweep that does not find this row looks there.
         if let Err(error) = core.write(Verb::WriteKept, row, true).await {
-            core.note(format!(
-                "that something is kept stands in kept.jsonl, but not in the ledger: {error}"
-            ));
+            core.note(format!("that something is kept stands in kept.jsonl, but not in the ledger: {error}"));
         }
         tracing::info!(session = %core.run, ordinal, reason, "kept");
     }
@@ -201,10 +188,7 @@ impl<T> Deref for Owned<T> {
 impl<T: fmt::Debug> fmt::Debug for Owned<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ordinals: Vec<u32> = self.deeds.iter().map(|deed| deed.ordinal).collect();
-        f.debug_struct("Owned")
-            .field("value", &self.value)
-            .field("ordinals", &ordinals)
-            .finish()
+        f.debug_struct("Owned").field("value", &self.value).field("ordinals", &ordinals).finish()
     }
 }
 

@@ -45,18 +45,10 @@ impl Progress {
     /// A sender and its receiver.
     pub fn channel() -> (Self, ProgressEvents) {
         let (events, receiver) = mpsc::unbounded_channel();
-        let sender = Sender {
-            events,
-            logs_waiting: Arc::default(),
-            logs_dropped: Arc::default(),
-        };
+        let sender = Sender { events, logs_waiting: Arc::default(), logs_dropped: Arc::default() };
         (
             Self(Some(sender.clone())),
-            ProgressEvents {
-                receiver,
-                logs_waiting: sender.logs_waiting,
-                logs_dropped: sender.logs_dropped,
-            },
+            ProgressEvents { receiver, logs_waiting: sender.logs_waiting, logs_dropped: sender.logs_dropped },
         )
     }
 
@@ -90,11 +82,7 @@ impl Progress {
 
 impl fmt::Debug for Progress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "Progress({})",
-            if self.0.is_some() { "listening" } else { "none" }
-        )
+        write!(f, "Progress({})", if self.0.is_some() { "listening" } else { "none" })
     }
 }
 

@@ -43,23 +43,13 @@ impl ReportLine {
     }
 
     pub(crate) fn of_thing(intent: &Intent, thing: &ResourceRef, reason: Option<String>) -> Self {
-        Self {
-            kind: thing.kind,
-            id: Some(thing.id.clone()),
-            ..Self::of_intent(intent, reason)
-        }
+        Self { kind: thing.kind, id: Some(thing.id.clone()), ..Self::of_intent(intent, reason) }
     }
 }
 
 impl fmt::Display for ReportLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} {} on {}",
-            self.kind,
-            self.id.as_deref().unwrap_or(&self.name),
-            self.provider
-        )?;
+        write!(f, "{} {} on {}", self.kind, self.id.as_deref().unwrap_or(&self.name), self.provider)?;
         if let Some(reason) = &self.reason {
             write!(f, ": {reason}")?;
         }
@@ -106,10 +96,7 @@ impl TeardownReport {
         if left.is_empty() {
             return Ok(());
         }
-        Err(Error::new(
-            crate::error::Code::NotSeenGone,
-            format!("left behind: {}", left.join("; ")),
-        ))
+        Err(Error::new(crate::error::Code::NotSeenGone, format!("left behind: {}", left.join("; "))))
     }
 
     /// Takes an entry in, with the reason why it is still open if it is.
@@ -118,10 +105,7 @@ impl TeardownReport {
         if let Some((reason, until)) = &entry.kept {
             for (thing, _) in &entry.things {
                 let line = ReportLine::of_thing(intent, thing, Some(reason.clone()));
-                self.kept.push(ReportLine {
-                    bound: *until,
-                    ..line
-                });
+                self.kept.push(ReportLine { bound: *until, ..line });
             }
             return;
         }
@@ -132,16 +116,14 @@ impl TeardownReport {
                 Standing::Gone(DeletedHow::AlreadyGone) => self.already_gone.push(line(None)),
                 Standing::Undeletable(bound) => self.undeletable.push(line(Some(bound.clone()))),
                 Standing::Open => {
-                    self.stuck.push(line(Some(
-                        still_open.unwrap_or("not seen to be gone in time").to_owned(),
-                    )));
+                    let reason = still_open.unwrap_or("not seen to be gone in time").to_owned();
+                    self.stuck.push(line(Some(reason)));
                 }
             }
         }
         if entry.is_open() && entry.things.is_empty() {
             let reason = still_open.unwrap_or("it may have been made and was not found");
-            self.unresolved
-                .push(ReportLine::of_intent(intent, Some(reason.to_owned())));
+            self.unresolved.push(ReportLine::of_intent(intent, Some(reason.to_owned())));
         }
     }
 }
@@ -173,9 +155,7 @@ impl fmt::Display for TeardownReport {
                 }
             }
         }
-        self.notes
-            .iter()
-            .try_for_each(|note| write!(f, "\n  note: {note}"))
+        self.notes.iter().try_for_each(|note| write!(f, "\n  note: {note}"))
     }
 }
 

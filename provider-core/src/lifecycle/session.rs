@@ -264,14 +264,8 @@ impl Session {
         async move {
             check_request(&provider, &request)?;
             let lifetime = request.lifetime().clone();
-            let scope = Scope::new(
-                &core,
-                &provider,
-                core.expiry_of(&lifetime),
-                lifetime,
-                site,
-                progress.clone(),
-            );
+            let scope =
+                Scope::new(&core, &provider, core.expiry_of(&lifetime), lifetime, site, progress.clone());
             let limit = provider.capabilities().build_deadline;
             let driver = Arc::clone(&provider);
             let work = move |creator| async move { driver.build(Arc::new(request), creator, progress).await };
@@ -279,10 +273,7 @@ impl Session {
                 let deeds = built.owned.into_iter().flat_map(Owned::into_deeds).collect();
                 Owned::new(built.artifact, deeds)
             };
-            let late = Error::new(
-                Code::BuildTimeout,
-                format!("the build was not done within {limit:?}"),
-            );
+            let late = Error::new(Code::BuildTimeout, format!("the build was not done within {limit:?}"));
             scope.run(Verb::Build, "build", limit, late, work, finish).await
         }
     }
@@ -443,9 +434,7 @@ impl Core {
     fn checked_options(&self, provider: &dyn Provider, options: LaunchOptions) -> Result<LaunchOptions> {
         let capabilities = provider.capabilities();
         let refuse = |code, words: String| {
-            Err(Error::new(code, words)
-                .with_provider(provider.id())
-                .with_operation("launch"))
+            Err(Error::new(code, words).with_provider(provider.id()).with_operation("launch"))
         };
         let longest = capabilities.sandbox_lifetime_max;
         let lifetime = match options.lifetime {
@@ -467,9 +456,7 @@ impl Core {
         ] {
             match (amount, quantum) {
                 (Some(amount), Some(quantum)) => {
-                    quantum
-                        .round_up(what, amount)
-                        .map_err(|error| error.with_provider(provider.id()))?;
+                    quantum.round_up(what, amount).map_err(|error| error.with_provider(provider.id()))?;
                 }
                 (Some(_), None) => {
                     return refuse(
@@ -480,25 +467,17 @@ impl Core {
                 (None, _) => {}
             }
         }
-        Ok(LaunchOptions {
-            lifetime: Some(lifetime),
-            ..options
-        })
+        Ok(LaunchOptions { lifetime: Some(lifetime), ..options })
     }
 
     /// The number of the next thing.
     pub(crate) fn next_ordinal(&self) -> Result<u32> {
-        let taken = self
-            .next_ordinal
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |next| {
-                (next <= self.config.max_things).then_some(next + 1)
-            });
+        let taken = self.next_ordinal.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |next| {
+            (next <= self.config.max_things).then_some(next + 1)
+        });
         taken.map_err(|_| {
             let limit = self.config.max_things;
-            Error::new(
-                Code::LimitReached,
-                format!("this session may create {limit} things, and did"),
-            )
+            Error::new(Code::LimitReached, format!("this session may create {limit} things, and did"))
         })
     }
 
@@ -515,15 +494,9 @@ impl Core {
     /// Remembers which driver an entry belongs to, from before its row is written.
     pub(crate) fn remember_driver(&self, ordinal: u32, provider: &Arc<dyn Provider>) {
         let driver = Arc::clone(provider);
-        self.state().beside.insert(
-            ordinal,
-            Beside {
-                driver,
-                lease: None,
-                turn: Arc::default(),
-                reason: None,
-            },
-        );
+        self.state()
+            .beside
+            .insert(ordinal, Beside { driver, lease: None, turn: Arc::default(), reason: None });
     }
 
     fn beside(&self, ordinal: u32, change: impl FnOnce(&mut Beside)) {
@@ -548,9 +521,7 @@ impl Core {
             return Ok(());
         }
         let words = format!("a {kind} on {provider} does not outlive the process that made it");
-        Err(Error::new(Code::CapabilityUnsupported, words)
-            .with_provider(provider)
-            .with_operation("keep"))
+        Err(Error::new(Code::CapabilityUnsupported, words).with_provider(provider).with_operation("keep"))
     }
 
     /// Until when a deletion in the background goes on.
@@ -577,22 +548,13 @@ impl Core {
     }
 
     pub(crate) fn reclaimer(&self, provider: &Arc<dyn Provider>) -> Reclaimer {
-        Reclaimer::new(
-            Arc::clone(provider),
-            Arc::clone(&self.clock),
-            self.gates.clone(),
-            self.stop.clone(),
-        )
+        Reclaimer::new(Arc::clone(provider), Arc::clone(&self.clock), self.gates.clone(), self.stop.clone())
     }
 
     /// Deletes all that an entry made, until it is seen to be gone. Two calls for one entry run one after the
     /// other; the second finds nothing left to do.
     pub(crate) async fn tear_down(&self, ordinal: u32, until: Timestamp) -> Result<()> {
-        let turn = self
-            .state()
-            .beside
-            .get(&ordinal)
-            .map(|beside| Arc::clone(&beside.turn));
+        let turn = self.state().beside.get(&ordinal).map(|beside| Arc::clone(&beside.turn));
         let Some(turn) = turn else { return Ok(()) };
         let _turn = turn.lock().await;
         if self.stop.is_cancelled() {
@@ -660,34 +622,19 @@ impl Core {
     async fn finish(&self) -> TeardownReport {
         let (mut report, settled) = {
             let state = self.state();
-            let mut report = TeardownReport {
-                notes: state.notes.clone(),
-                ..TeardownReport::default()
-            };
+            let mut report = TeardownReport { notes: state.notes.clone(), ..TeardownReport::default() };
             for entry in state.book.entries() {
                 report.add(
                     entry,
-                    state
-                        .beside
-                        .get(&entry.intent.ordinal)
-                        .and_then(|beside| beside.reason.as_deref()),
+                    state.beside.get(&entry.intent.ordinal).and_then(|beside| beside.reason.as_deref()),
                 );
             }
             (report, state.book.is_settled())
         };
-        if let Err(error) = if settled {
-            self.ledger.remove().await
-        } else {
-            self.ledger.release().await
-        } {
+        if let Err(error) = if settled { self.ledger.remove().await } else { self.ledger.release().await } {
             report.notes.push(error.to_string());
         }
-        for line in report
-            .stuck
-            .iter()
-            .chain(&report.unresolved)
-            .chain(&report.undeletable)
-        {
+        for line in report.stuck.iter().chain(&report.unresolved).chain(&report.undeletable) {
             tracing::info!(session = %self.run, "left: {line}");
         }
         report
@@ -696,8 +643,6 @@ impl Core {
 
 impl fmt::Debug for Core {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Core")
-            .field("run", &self.run)
-            .finish_non_exhaustive()
+        f.debug_struct("Core").field("run", &self.run).finish_non_exhaustive()
     }
 }

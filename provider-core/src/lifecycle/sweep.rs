@@ -56,10 +56,7 @@ impl SweepOptions {
 
     /// Deletes.
     pub fn delete() -> Self {
-        Self {
-            delete: true,
-            ..Self::look()
-        }
+        Self { delete: true, ..Self::look() }
     }
 
     /// Sets where time comes from.
@@ -127,10 +124,7 @@ impl SweepReport {
     }
 
     fn leave(&mut self, what: impl fmt::Display, reason: impl Into<String>) {
-        self.not_swept.push(NotSwept {
-            what: what.to_string(),
-            reason: reason.into(),
-        });
+        self.not_swept.push(NotSwept { what: what.to_string(), reason: reason.into() });
     }
 }
 
@@ -153,8 +147,7 @@ pub async fn sweep(
     control::spawn(&control, async move {
         let _ = tell.send(Sweeper::new(folder, registry, options).run(owner).await);
     });
-    told.await
-        .unwrap_or_else(|_| Err(Error::new(Code::Internal, "the sweep ended without an answer")))
+    told.await.unwrap_or_else(|_| Err(Error::new(Code::Internal, "the sweep ended without an answer")))
 }
 
 /// What became of one open entry of a dead ledger.
@@ -175,28 +168,16 @@ struct Sweeper {
 impl Sweeper {
     fn new(folder: StateFolder, registry: Registry, options: SweepOptions) -> Self {
         let until = options.clock.now().after(options.deadline);
-        let report = SweepReport {
-            delete: options.delete,
-            ..SweepReport::default()
-        };
-        Self {
-            folder,
-            kept: Vec::new(),
-            registry,
-            options,
-            until,
-            report,
-        }
+        let report = SweepReport { delete: options.delete, ..SweepReport::default() };
+        Self { folder, kept: Vec::new(), registry, options, until, report }
     }
 
     async fn run(mut self, owner: Option<Owner>) -> Result<SweepReport> {
         let folder = self.folder.clone();
         let (kept, unreadable) = self.blocking(move || folder.kept()).await??;
         if unreadable > 0 {
-            self.report.leave(
-                "kept.jsonl",
-                format!("{unreadable} lines cannot be read, so nothing is deleted"),
-            );
+            self.report
+                .leave("kept.jsonl", format!("{unreadable} lines cannot be read, so nothing is deleted"));
             return Ok(self.report);
         }
         self.kept = kept;
@@ -231,12 +212,7 @@ impl Sweeper {
 
     fn reclaimer(&self, provider: &Arc<dyn Provider>) -> Reclaimer {
         let gates = Gates(self.options.gate.clone());
-        Reclaimer::new(
-            Arc::clone(provider),
-            Arc::clone(&self.options.clock),
-            gates,
-            CancellationToken::new(),
-        )
+        Reclaimer::new(Arc::clone(provider), Arc::clone(&self.options.clock), gates, CancellationToken::new())
     }
 
     async fn sweep_ledger(&mut self, file: LedgerFile, until: Timestamp) -> Result<()> {
@@ -246,10 +222,7 @@ impl Sweeper {
                 Damage::TornLastLine => "its last line was not written to the end".to_owned(),
                 Damage::UnreadableLine(line) => format!("line {line} cannot be read"),
             };
-            self.report.damage.push(NotSwept {
-                what: path.clone(),
-                reason,
-            });
+            self.report.damage.push(NotSwept { what: path.clone(), reason });
         }
         let book = Book::replay(&file.rows);
         if !self.options.delete {
@@ -279,11 +252,7 @@ impl Sweeper {
                 }
             }
         }
-        if all_closed {
-            ledger.remove().await
-        } else {
-            ledger.release().await
-        }
+        if all_closed { ledger.remove().await } else { ledger.release().await }
     }
 
     fn look_at(&mut self, entry: &Entry) {
@@ -294,10 +263,7 @@ impl Sweeper {
             self.report.owing.push(Owing { line, age });
         }
         for thing in entry.open_things() {
-            self.report.owing.push(Owing {
-                line: ReportLine::of_thing(intent, &thing, None),
-                age,
-            });
+            self.report.owing.push(Owing { line: ReportLine::of_thing(intent, &thing, None), age });
         }
         if let Err(reason) = self.driver_of(entry) {
             self.report.leave(intent, reason);
@@ -306,70 +272,39 @@ impl Sweeper {
 
     fn driver_of(&self, entry: &Entry) -> Result<Arc<dyn Provider>, String> {
         let intent = &entry.intent;
-        let provider = self
-            .registry
-            .get(&intent.provider)
-            .ok_or(format!("{} is not configured", intent.provider))?;
+        let provider =
+            self.registry.get(&intent.provider).ok_or(format!("{} is not configured", intent.provider))?;
         if provider.account() != intent.account || provider.endpoint() != intent.endpoint {
-            return Err(format!(
-                "it belongs to account {} at {}",
-                intent.account, intent.endpoint
-            ));
+            return Err(format!("it belongs to account {} at {}", intent.account, intent.endpoint));
         }
         Ok(Arc::clone(provider))
     }
 
     async fn sweep_entry(&self, entry: &Entry, ledger: &Ledger, until: Timestamp) -> Swept {
         let intent = &entry.intent;
-        let left = |reason| {
-            Swept::Left(NotSwept {
-                what: intent.to_string(),
-                reason,
-            })
-        };
+        let left = |reason| Swept::Left(NotSwept { what: intent.to_string(), reason });
         let provider = match self.driver_of(entry) {
             Ok(provider) => provider,
             Err(reason) => return left(reason),
         };
         let reclaimer = self.reclaimer(&provider);
-        let records = SweepRecords {
-            ledger,
-            gates: reclaimer.gates.clone(),
-            rows: Mutex::default(),
-        };
+        let records = SweepRecords { ledger, gates: reclaimer.gates.clone(), rows: Mutex::default() };
         let mut reason = None;
-        if let Some(kept) = self
-            .kept
-            .iter()
-            .find(|kept| self.holds(kept) && entry.open_things().contains(&kept.thing))
+        if let Some(kept) =
+            self.kept.iter().find(|kept| self.holds(kept) && entry.open_things().contains(&kept.thing))
         {
             // The process died between remembering that it is kept and writing it here.
             let (reason, until) = (kept.reason.clone(), kept.until);
-            let _ = records
-                .record(Row::Kept {
-                    ordinal: intent.ordinal,
-                    reason,
-                    until,
-                })
-                .await;
+            let _ = records.record(Row::Kept { ordinal: intent.ordinal, reason, until }).await;
         } else if let Err(error) = reclaim_entry(&reclaimer, entry, until, &records).await {
             // It cannot be there any more, whoever looks for it.
             if error.code() == Code::NotFound && self.has_expired(intent.expires) {
-                let _ = records
-                    .record(Row::NotMade {
-                        ordinal: intent.ordinal,
-                    })
-                    .await;
+                let _ = records.record(Row::NotMade { ordinal: intent.ordinal }).await;
             }
             reason = Some(error.to_string());
         }
         let mut now = entry.clone();
-        records
-            .rows
-            .into_inner()
-            .unwrap_or_default()
-            .iter()
-            .for_each(|row| now.apply(row));
+        records.rows.into_inner().unwrap_or_default().iter().for_each(|row| now.apply(row));
         Swept::Entry(Box::new(now), reason)
     }
 
@@ -392,16 +327,11 @@ impl Sweeper {
         let providers: Vec<_> = self.registry.iter().map(Arc::clone).collect();
         for provider in providers {
             let reclaimer = self.reclaimer(&provider);
-            for hint in reclaimer
-                .gates
-                .around(Verb::List, hints_of(&reclaimer, owner))
-                .await
-            {
+            for hint in reclaimer.gates.around(Verb::List, hints_of(&reclaimer, owner)).await {
                 let thing = match hint {
                     Ok(thing) => thing,
                     Err(error) => {
-                        self.report
-                            .leave(format!("{}'s list", provider.id()), error.to_string());
+                        self.report.leave(format!("{}'s list", provider.id()), error.to_string());
                         continue;
                     }
                 };
@@ -409,10 +339,7 @@ impl Sweeper {
                     continue;
                 };
                 let bound = stamp.expiry();
-                let is_kept = self
-                    .kept
-                    .iter()
-                    .any(|kept| kept.thing == thing && self.holds(kept));
+                let is_kept = self.kept.iter().any(|kept| kept.thing == thing && self.holds(kept));
                 if !is_kept {
                     self.sweep_marked(&reclaimer, thing, bound).await;
                 }
@@ -437,13 +364,8 @@ impl Sweeper {
             bound,
         };
         if !self.options.delete {
-            let age = bound
-                .map(|bound| self.options.clock.now().since(bound))
-                .unwrap_or_default();
-            self.report.owing.push(Owing {
-                line: line(Some("past its stamp".into())),
-                age,
-            });
+            let age = bound.map(|bound| self.options.clock.now().since(bound)).unwrap_or_default();
+            self.report.owing.push(Owing { line: line(Some("past its stamp".into())), age });
             return;
         }
         match reclaimer.observe(&thing).await {
@@ -472,9 +394,7 @@ async fn hints_of(reclaimer: &Reclaimer, owner: &Owner) -> Vec<Result<ResourceRe
             Ok(Some(thing)) => hints.push(Ok(thing)),
             Ok(None) => return hints,
             Err(error) => {
-                hints.push(Err(error
-                    .with_provider(reclaimer.provider.id())
-                    .with_operation("list")));
+                hints.push(Err(error.with_provider(reclaimer.provider.id()).with_operation("list")));
                 return hints;
             }
         }
@@ -508,10 +428,7 @@ struct SweepRecords<'a> {
 #[async_trait]
 impl Records for SweepRecords<'_> {
     async fn record(&self, row: Row) -> Result<()> {
-        let written = self
-            .gates
-            .around(verb_of(&row), self.ledger.append(&row, false))
-            .await;
+        let written = self.gates.around(verb_of(&row), self.ledger.append(&row, false)).await;
         self.rows.lock().unwrap_or_else(PoisonError::into_inner).push(row);
         written
     }
@@ -550,12 +467,7 @@ pub(crate) async fn reclaim_entry(
     if entry.things.is_empty() {
         match reclaimer.resolve(intent, intent.at, until).await {
             Resolution::Things(found) => {
-                let _ = records
-                    .record(Row::Acquired {
-                        ordinal,
-                        things: found.clone(),
-                    })
-                    .await;
+                let _ = records.record(Row::Acquired { ordinal, things: found.clone() }).await;
                 things = found;
                 things.sort_by_key(|thing| thing.kind);
             }
@@ -577,13 +489,7 @@ pub(crate) async fn reclaim_entry(
     for thing in things {
         match reclaimer.delete_until_gone(&thing, until).await {
             Ok(how) => {
-                let _ = records
-                    .record(Row::Deleted {
-                        ordinal,
-                        id: thing.id.clone(),
-                        how,
-                    })
-                    .await;
+                let _ = records.record(Row::Deleted { ordinal, id: thing.id.clone(), how }).await;
                 tracing::info!(session = %intent.run, ordinal, provider = %intent.provider, kind = %thing.kind, id = %thing.id, "deleted");
             }
             Err(error) => first_error = first_error.and(Err(error)),

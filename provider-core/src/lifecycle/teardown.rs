@@ -57,13 +57,7 @@ impl Reclaimer {
             provider.endpoint(),
             provider.capabilities(),
         );
-        Self {
-            provider,
-            clock,
-            gates,
-            limits,
-            stop,
-        }
+        Self { provider, clock, gates, limits, stop }
     }
 
     fn id(&self) -> &ProviderId {
@@ -78,18 +72,14 @@ impl Reclaimer {
         request: impl Future<Output = Result<T>>,
     ) -> Result<T> {
         let limit = self.provider.capabilities().request_deadline;
-        let answer = self
-            .gates
-            .around(verb, timeout(&self.clock, limit, catch_panic(what, request)))
-            .await;
+        let answer = self.gates.around(verb, timeout(&self.clock, limit, catch_panic(what, request))).await;
         answer
             .unwrap_or_else(|_| Err(Error::new(Code::Timeout, format!("no answer within {limit:?}"))))
             .map_err(|error| error.with_provider(self.id()).with_operation(what))
     }
 
     pub(crate) async fn observe(&self, thing: &ResourceRef) -> Result<State> {
-        self.ask(Verb::Observe, "observe", self.provider.observe(thing))
-            .await
+        self.ask(Verb::Observe, "observe", self.provider.observe(thing)).await
     }
 
     /// Waits, but not past `until` and not after a stop. Says whether there is time left.
@@ -128,10 +118,7 @@ impl Reclaimer {
             let wait = waits.next().unwrap_or(Backoff::POLL.max);
             if !self.pause(wait, until).await {
                 return Resolution::Unknown(trouble.unwrap_or_else(|| {
-                    Error::new(
-                        Code::Timeout,
-                        format!("{intent} was not found yet and may still appear"),
-                    )
+                    Error::new(Code::Timeout, format!("{intent} was not found yet and may still appear"))
                 }));
             }
         }
@@ -150,8 +137,7 @@ impl Reclaimer {
         loop {
             let asked = {
                 let _place = self.limits.delete_place().await;
-                self.ask(Verb::Delete, "delete", self.provider.delete(thing))
-                    .await
+                self.ask(Verb::Delete, "delete", self.provider.delete(thing)).await
             };
             let trouble = match asked {
                 Ok(answer) => {
@@ -176,11 +162,8 @@ impl Reclaimer {
             {
                 return Err(not_seen_gone(thing, trouble));
             }
-            let wait = trouble
-                .as_ref()
-                .and_then(Error::wait)
-                .or_else(|| waits.next())
-                .unwrap_or(Backoff::POLL.max);
+            let wait =
+                trouble.as_ref().and_then(Error::wait).or_else(|| waits.next()).unwrap_or(Backoff::POLL.max);
             if !self.pause(wait, until).await {
                 return Err(not_seen_gone(thing, trouble));
             }
@@ -229,15 +212,11 @@ fn is_refusal_of_credentials(error: &Error) -> bool {
 
 fn not_seen_gone(thing: &ResourceRef, cause: Option<Error>) -> Error {
     match cause {
-        Some(cause) => Error::new(
-            Code::NotSeenGone,
-            format!("{thing} was not seen to be gone: {}", cause.message()),
-        )
-        .with_advice(cause.advice().to_owned())
-        .with_source(cause),
-        None => Error::new(
-            Code::NotSeenGone,
-            format!("{thing} was not seen to be gone in time"),
-        ),
+        Some(cause) => {
+            Error::new(Code::NotSeenGone, format!("{thing} was not seen to be gone: {}", cause.message()))
+                .with_advice(cause.advice().to_owned())
+                .with_source(cause)
+        }
+        None => Error::new(Code::NotSeenGone, format!("{thing} was not seen to be gone in time")),
     }
 }

@@ -57,9 +57,7 @@ impl ManualClock {
             busy: 0,
             by_itself,
         };
-        let shared = Arc::new(Shared {
-            state: Mutex::new(state),
-        });
+        let shared = Arc::new(Shared { state: Mutex::new(state) });
         let hook: Arc<dyn idle::Hook> = Arc::clone(&shared) as _;
         idle::add_hook(Arc::downgrade(&hook));
         Self { shared }
@@ -78,10 +76,7 @@ impl ManualClock {
             let first_asleep = (state.now.after(Duration::from_millis(1)), 0);
             let still_asleep = state.sleepers.split_off(&first_asleep);
             let woken = std::mem::replace(&mut state.sleepers, still_asleep);
-            woken
-                .iter()
-                .filter_map(|(_, number)| state.wakers.remove(number))
-                .collect::<Vec<_>>()
+            woken.iter().filter_map(|(_, number)| state.wakers.remove(number)).collect::<Vec<_>>()
         };
         woken.into_iter().for_each(Waker::wake);
     }
@@ -133,15 +128,8 @@ impl Clock for ManualClock {
 
     async fn sleep(&self, duration: Duration) {
         // Waits are whole milliseconds, rounded up.
-        let until = self
-            .now()
-            .after(duration.saturating_add(Duration::from_nanos(999_999)));
-        Sleep {
-            shared: Arc::clone(&self.shared),
-            until,
-            registered: None,
-        }
-        .await;
+        let until = self.now().after(duration.saturating_add(Duration::from_nanos(999_999)));
+        Sleep { shared: Arc::clone(&self.shared), until, registered: None }.await;
     }
 
     fn busy(&self) -> Busy {

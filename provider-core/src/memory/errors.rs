@@ -24,10 +24,7 @@ pub(super) fn to_error(call: Call, failure: Failure) -> Error {
 }
 
 fn of_status(call: Call, code: u16, words: String) -> Error {
-    let creates = matches!(
-        call,
-        Call::CreateContext | Call::CreateArtifact | Call::CreateSandbox
-    );
+    let creates = matches!(call, Call::CreateContext | Call::CreateArtifact | Call::CreateSandbox);
     match code {
         401 => Error::new(Code::Unauthenticated, words),
         403 => Error::new(Code::PermissionDenied, words),

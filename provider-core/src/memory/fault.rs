@@ -69,15 +69,15 @@ impl FaultKind {
         )
     }
 
+    /// Whether the client cannot know that nothing was done.
+    pub(super) fn leaves_doubt(self) -> bool {
+        self.has_effect()
+            || matches!(self, FaultKind::LostBefore | FaultKind::ErrorBefore | FaultKind::HangBefore)
+    }
+
     /// What the client sees instead of the answer; `None` if it sees nothing at all.
     pub(super) fn failure(self) -> Option<Failure> {
-        let status = |code| {
-            Some(Failure::Status {
-                code,
-                wait: None,
-                words: format!("injected {self:?}"),
-            })
-        };
+        let status = |code| Some(Failure::Status { code, wait: None, words: format!("injected {self:?}") });
         match self {
             FaultKind::Refused => Some(Failure::Refused),
             FaultKind::LostBefore | FaultKind::LostAfter => Some(Failure::Lost),
@@ -114,22 +114,12 @@ pub struct Fault {
 impl Fault {
     /// A fault of one call.
     pub fn once(call: Call, nth: usize, kind: FaultKind) -> Self {
-        Self {
-            call,
-            nth,
-            times: 1,
-            kind,
-        }
+        Self { call, nth, times: 1, kind }
     }
 
     /// A fault of all calls of a kind.
     pub fn always(call: Call, kind: FaultKind) -> Self {
-        Self {
-            call,
-            nth: 1,
-            times: usize::MAX,
-            kind,
-        }
+        Self { call, nth: 1, times: usize::MAX, kind }
     }
 
     pub(super) fn hits(&self, call: Call, nth: usize) -> bool {

@@ -60,13 +60,7 @@ impl MemoryProvider {
     /// A driver of a world in this process. Each has an account of its own.
     pub fn new(world: &Arc<World>, clock: Arc<dyn Clock>) -> Self {
         let account = format!("account-{:p}", Arc::as_ptr(world));
-        Self::with(
-            Link::Here(Arc::clone(world)),
-            account,
-            "memory:".into(),
-            world.pace(),
-            clock,
-        )
+        Self::with(Link::Here(Arc::clone(world)), account, "memory:".into(), world.pace(), clock)
     }
 
     /// A driver of a world that another process [serves](super::serve) at `socket`.
@@ -74,13 +68,7 @@ impl MemoryProvider {
     pub fn remote(socket: impl Into<PathBuf>, pace: Pace, clock: ManualClock) -> Self {
         let socket = socket.into();
         let endpoint = socket.display().to_string();
-        Self::with(
-            Link::Socket(socket, clock.clone()),
-            SERVED.into(),
-            endpoint,
-            pace,
-            Arc::new(clock),
-        )
+        Self::with(Link::Socket(socket, clock.clone()), SERVED.into(), endpoint, pace, Arc::new(clock))
     }
 
     /// A driver of a world in this process, for the account and endpoint by which another process knows it at
@@ -115,13 +103,7 @@ impl MemoryProvider {
     /// The same driver, whose sandboxes show other facts.
     #[must_use]
     pub fn with_facts(self, facts: MachineFacts) -> Self {
-        let Inner {
-            id,
-            account,
-            endpoint,
-            capabilities,
-            ..
-        } = &*self.inner;
+        let Inner { id, account, endpoint, capabilities, .. } = &*self.inner;
         let link = match &self.inner.link {
             Link::Here(world) => Link::Here(Arc::clone(world)),
             #[cfg(unix)]
@@ -136,9 +118,7 @@ impl MemoryProvider {
             capabilities: capabilities.clone(),
             facts,
         };
-        Self {
-            inner: Arc::new(inner),
-        }
+        Self { inner: Arc::new(inner) }
     }
 }
 
@@ -156,16 +136,8 @@ fn capabilities(pace: Pace) -> Capabilities {
         request_deadline: pace.request_deadline,
         build_deadline: Duration::from_secs(1800),
         sandbox_lifetime_max: Duration::from_secs(24 * 3600),
-        cpu: Some(Quantum {
-            min: 1000,
-            max: 8000,
-            step: 1000,
-        }),
-        memory: Some(Quantum {
-            min: 512,
-            max: 32_768,
-            step: 512,
-        }),
+        cpu: Some(Quantum { min: 1000, max: 8000, step: 1000 }),
+        memory: Some(Quantum { min: 512, max: 32_768, step: 512 }),
         disk: None,
         ledger_sync: true,
         creates_at_once: 8,
@@ -193,12 +165,7 @@ impl Inner {
     /// One creating request.
     async fn create(&self, intent: Intent, parents: Vec<String>) -> Result<Made> {
         let name = intent.name().to_string();
-        let request = Request::Create {
-            kind: intent.kind,
-            name,
-            parents,
-            expires: intent.expires,
-        };
+        let request = Request::Create { kind: intent.kind, name, parents, expires: intent.expires };
         match self.call(request).await? {
             Reply::Created(id) => Ok(intent.made(id).into()),
             other => Err(unexpected(&other)),
@@ -288,20 +255,11 @@ impl Builder for MemoryProvider {
 #[async_trait]
 impl Reclaim for MemoryProvider {
     async fn find(&self, intent: &Intent) -> Result<Found> {
-        match self
-            .inner
-            .call(Request::Find {
-                name: intent.name().to_string(),
-            })
-            .await?
-        {
+        match self.inner.call(Request::Find { name: intent.name().to_string() }).await? {
             Reply::Things(things) if things.is_empty() => Ok(Found::Absent),
-            Reply::Things(things) => Ok(Found::Things(
-                things
-                    .into_iter()
-                    .map(|holding| self.inner.reference(holding))
-                    .collect(),
-            )),
+            Reply::Things(things) => {
+                Ok(Found::Things(things.into_iter().map(|holding| self.inner.reference(holding)).collect()))
+            }
             other => Err(unexpected(&other)),
         }
     }
@@ -320,17 +278,10 @@ impl Reclaim for MemoryProvider {
 
     fn list<'a>(&'a self, owner: &'a Owner) -> BoxStream<'a, Result<ResourceRef>> {
         let listed = async move {
-            let things = match self
-                .inner
-                .call(Request::List {
-                    prefix: format!("px-{owner}"),
-                })
-                .await
-            {
-                Ok(Reply::Things(things)) => things
-                    .into_iter()
-                    .map(|holding| Ok(self.inner.reference(holding)))
-                    .collect(),
+            let things = match self.inner.call(Request::List { prefix: format!("px-{owner}") }).await {
+                Ok(Reply::Things(things)) => {
+                    things.into_iter().map(|holding| Ok(self.inner.reference(holding))).collect()
+                }
                 Ok(other) => vec![Err(unexpected(&other))],
                 Err(error) => vec![Err(error)],
             };
@@ -383,10 +334,7 @@ impl Provider for MemoryProvider {
         let built = self.inner.clock.now();
         let mut artifact = Artifact::of_build(&request, &thing, thing.id.clone(), built, creator.expires())?;
         artifact.intermediates.push((*context).clone());
-        Ok(Built {
-            artifact,
-            owned: vec![thing, context],
-        })
+        Ok(Built { artifact, owned: vec![thing, context] })
     }
 
     async fn launch(
@@ -409,10 +357,7 @@ impl Provider for MemoryProvider {
                 _ => error,
             })?;
         self.inner.wait_until_ready(&thing.id, &Progress::none()).await?;
-        Ok(Launched {
-            sandbox: self.inner.sandbox(&thing),
-            owned: vec![thing],
-        })
+        Ok(Launched { sandbox: self.inner.sandbox(&thing), owned: vec![thing] })
     }
 
     async fn attach(&self, thing: &ResourceRef) -> Result<Arc<dyn Sandbox>> {
@@ -431,8 +376,6 @@ impl fmt::Display for MemoryProvider {
 
 impl fmt::Debug for MemoryProvider {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MemoryProvider")
-            .field("account", &self.inner.account)
-            .finish_non_exhaustive()
+        f.debug_struct("MemoryProvider").field("account", &self.inner.account).finish_non_exhaustive()
     }
 }

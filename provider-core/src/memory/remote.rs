@@ -54,10 +54,7 @@ async fn answer(world: &Arc<World>, clock: &ManualClock, stream: UnixStream) -> 
     let message: Message<Request> = serde_json::from_str(&line)?;
     clock.catch_up(message.now);
     let body = world.call(message.body).await;
-    let reply = line_of(&Message {
-        now: clock.now(),
-        body,
-    })?;
+    let reply = line_of(&Message { now: clock.now(), body })?;
     stream.get_mut().write_all(&reply).await
 }
 
@@ -71,9 +68,7 @@ fn line_of(message: &impl Serialize) -> io::Result<Vec<u8>> {
 pub(super) async fn call(socket: &Path, clock: &ManualClock, request: &Request) -> Result<Reply, Failure> {
     let _busy = clock.busy();
     let stream = UnixStream::connect(socket).await.map_err(|_| Failure::Refused)?;
-    exchange(stream, clock, request)
-        .await
-        .unwrap_or(Err(Failure::Lost))
+    exchange(stream, clock, request).await.unwrap_or(Err(Failure::Lost))
 }
 
 async fn exchange(
@@ -81,20 +76,11 @@ async fn exchange(
     clock: &ManualClock,
     request: &Request,
 ) -> io::Result<Result<Reply, Failure>> {
-    stream
-        .write_all(&line_of(&Message {
-            now: clock.now(),
-            body: request,
-        })?)
-        .await?;
+    stream.write_all(&line_of(&Message { now: clock.now(), body: request })?).await?;
     let mut reply = String::new();
     BufReader::new(stream).read_line(&mut reply).await?;
     let Ok(message) = serde_json::from_str::<Message<Result<Reply, Failure>>>(&reply) else {
-        return Ok(Err(if reply.is_empty() {
-            Failure::Lost
-        } else {
-            Failure::Garbled
-        }));
+        return Ok(Err(if reply.is_empty() { Failure::Lost } else { Failure::Garbled }));
     };
     clock.catch_up(message.now);
     Ok(message.body)

@@ -29,11 +29,7 @@ const FILE_MAX: usize = 64 << 20;
 
 impl MemorySandbox {
     pub(super) fn new(reference: ResourceRef, machine: ScriptedMachine, ask: Ask) -> Self {
-        Self {
-            reference,
-            machine,
-            ask,
-        }
+        Self { reference, machine, ask }
     }
 
     async fn live(&self) -> Result<()> {
@@ -43,11 +39,7 @@ impl MemorySandbox {
             }
             _ => error,
         });
-        answer.map_err(|error| {
-            error
-                .with_provider(&self.reference.provider)
-                .with_operation("use sandbox")
-        })
+        answer.map_err(|error| error.with_provider(&self.reference.provider).with_operation("use sandbox"))
     }
 }
 
@@ -60,26 +52,15 @@ impl Sandbox for MemorySandbox {
     async fn exec(&self, command: Command) -> Result<Output> {
         command.check()?;
         self.live().await?;
-        self.machine
-            .answer(&command)
-            .or_else(|| small_program(&command))
-            .ok_or_else(|| {
-                Error::new(
-                    Code::ExecFailed,
-                    format!("the script has no answer to {:?}", command.program.argv()),
-                )
-            })
+        self.machine.answer(&command).or_else(|| small_program(&command)).ok_or_else(|| {
+            Error::new(Code::ExecFailed, format!("the script has no answer to {:?}", command.program.argv()))
+        })
     }
 
     async fn spawn(&self, command: Command) -> Result<Child> {
         let output = self.exec(command).await?;
         let control = Arc::new(Ended(output.status));
-        Ok(Child::new(
-            None,
-            reader_of(output.stdout),
-            reader_of(output.stderr),
-            control,
-        ))
+        Ok(Child::new(None, reader_of(output.stdout), reader_of(output.stderr), control))
     }
 
     async fn read(&self, path: &str) -> Result<ByteReader> {
@@ -144,8 +125,6 @@ impl fmt::Display for MemorySandbox {
 
 impl fmt::Debug for MemorySandbox {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MemorySandbox")
-            .field("reference", &self.reference)
-            .finish_non_exhaustive()
+        f.debug_struct("MemorySandbox").field("reference", &self.reference).finish_non_exhaustive()
     }
 }

@@ -1,7 +1,7 @@
 //! The provider's side: things with states, names, owners and delays.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -96,14 +96,8 @@ impl Request {
     /// Its kind.
     pub fn call(&self) -> Call {
         match self {
-            Request::Create {
-                kind: ResourceKind::Sandbox,
-                ..
-            } => Call::CreateSandbox,
-            Request::Create {
-                kind: ResourceKind::Artifact,
-                ..
-            } => Call::CreateArtifact,
+            Request::Create { kind: ResourceKind::Sandbox, .. } => Call::CreateSandbox,
+            Request::Create { kind: ResourceKind::Artifact, .. } => Call::CreateArtifact,
             Request::Create { .. } => Call::CreateContext,
             Request::Find { .. } => Call::Find,
             Request::Observe { .. } => Call::Observe,
@@ -219,6 +213,10 @@ struct WorldState {
     faults: Vec<Fault>,
     fired: Vec<(Call, usize, FaultKind)>,
     created: usize,
+    /// Names of creating requests that may have had an effect.
+    sent_names: BTreeSet<String>,
+    resent_names: Vec<String>,
+    sloppy_find: bool,
     foreign_touched: Vec<String>,
 }
 
@@ -250,22 +248,14 @@ impl Thing {
     }
 
     fn holding(&self, id: &str) -> Holding {
-        Holding {
-            kind: self.kind,
-            id: id.to_owned(),
-            name: self.name.clone(),
-        }
+        Holding { kind: self.kind, id: id.to_owned(), name: self.name.clone() }
     }
 }
 
 impl World {
     /// An empty world.
     pub fn new(clock: Arc<dyn Clock>, pace: Pace) -> Arc<Self> {
-        Arc::new(Self {
-            clock,
-            pace,
-            state: Mutex::default(),
-        })
+        Arc::new(Self { clock, pace, state: Mutex::default() })
     }
 
     /// How slow it is.
@@ -302,6 +292,16 @@ impl World {
         self.state().faults.push(fault);
     }
 
+    /// From now on a lookup by name answers with everything whose name begins alike, as some providers do.
+    pub fn find_sloppily(&self) {
+        self.state().sloppy_find = true;
+    }
+
+    /// Names of creating requests that were sent again although an earlier one may have had its effect.
+    pub fn resent_names(&self) -> Vec<String> {
+        self.state().resent_names.clone()
+    }
+
     /// Removes all faults.
     pub fn heal(&self) {
         self.state().faults.clear();
@@ -311,10 +311,8 @@ impl World {
     pub fn holdings(&self) -> Vec<Holding> {
         let now = self.clock.now();
         let state = self.state();
-        let ours = state
-            .things
-            .iter()
-            .filter(|(_, thing)| !thing.foreign && thing.state(now) != State::Absent);
+        let ours =
+            state.things.iter().filter(|(_, thing)| !thing.foreign && thing.state(now) != State::Absent);
         ours.map(|(id, thing)| thing.holding(id)).collect()
     }
 
@@ -356,6 +354,9 @@ impl World {
     pub async fn call(self: &Arc<Self>, request: Request) -> Result<Reply, Failure> {
         let call = request.call();
         let fault = self.take_fault(call);
+        if let Request::Create { name, .. } = &request {
+            self.note_sent(name, fault);
+        }
         assert!(fault != Some(FaultKind::Panic), "injected panic at {call:?}");
         let (tell, told) = oneshot::channel();
         if fault.is_none_or(FaultKind::has_effect) {
@@ -384,13 +385,20 @@ impl World {
         let nth = state.calls.entry(call).or_default();
         *nth += 1;
         let nth = *nth;
-        let kind = state
-            .faults
-            .iter()
-            .find(|fault| fault.hits(call, nth))
-            .map(|fault| fault.kind)?;
+        let kind = state.faults.iter().find(|fault| fault.hits(call, nth)).map(|fault| fault.kind)?;
         state.fired.push((call, nth, kind));
         Some(kind)
+    }
+
+    /// Only after an answer that nothing was done may a create be sent again.
+    fn note_sent(&self, name: &str, fault: Option<FaultKind>) {
+        let mut state = self.state();
+        if state.sent_names.contains(name) {
+            state.resent_names.push(name.to_owned());
+        }
+        if fault.is_none_or(FaultKind::leaves_doubt) {
+            state.sent_names.insert(name.to_owned());
+        }
     }
 
     async fn perform(&self, request: Request) -> Result<Reply, Failure> {
@@ -404,22 +412,21 @@ impl World {
         let now = self.clock.now();
         let mut state = self.state();
         match request {
-            Request::Create {
-                kind,
-                name,
-                parents,
-                expires,
-            } => self.create(&mut state, now, kind, name, parents, expires),
+            Request::Create { kind, name, parents, expires } => {
+                self.create(&mut state, now, kind, name, parents, expires)
+            }
             Request::Find { name } => {
-                let is_it = |thing: &Thing| thing.name.as_deref() == Some(&name) && thing.visible_at <= now;
+                let alike = state.sloppy_find.then(|| name.get(..7).unwrap_or_default());
+                let is_it = |thing: &Thing| {
+                    let named = thing.name.as_deref().unwrap_or_default();
+                    let fits = named == name || alike.is_some_and(|alike| named.starts_with(alike));
+                    fits && thing.visible_at <= now
+                };
                 Ok(Reply::Things(state.shown(now, is_it)))
             }
-            Request::Observe { id } => Ok(Reply::State(
-                state
-                    .things
-                    .get(&id)
-                    .map_or(State::Absent, |thing| thing.state(now)),
-            )),
+            Request::Observe { id } => {
+                Ok(Reply::State(state.things.get(&id).map_or(State::Absent, |thing| thing.state(now))))
+            }
             Request::Delete { id } => state.delete(&id, now, self.pace.delete),
             Request::List { prefix } => {
                 // It lags: what is new is not shown yet, and what is gone is shown a while longer.
@@ -448,17 +455,10 @@ impl World {
         expires: Option<Timestamp>,
     ) -> Result<Reply, Failure> {
         let exists = |thing: &Thing| thing.state(now) != State::Absent;
-        if state
-            .things
-            .values()
-            .any(|thing| thing.name.as_deref() == Some(&name) && exists(thing))
-        {
+        if state.things.values().any(|thing| thing.name.as_deref() == Some(&name) && exists(thing)) {
             return Err(status(409, "a thing of this name exists"));
         }
-        if let Some(parent) = parents
-            .iter()
-            .find(|id| !state.things.get(*id).is_some_and(exists))
-        {
+        if let Some(parent) = parents.iter().find(|id| !state.things.get(*id).is_some_and(exists)) {
             return Err(status(404, &format!("{parent} does not exist")));
         }
         let duration = match kind {
@@ -486,10 +486,7 @@ impl World {
 
 impl WorldState {
     fn shown(&self, at: Timestamp, is_it: impl Fn(&Thing) -> bool) -> Vec<Holding> {
-        let shown = self
-            .things
-            .iter()
-            .filter(|(_, thing)| is_it(thing) && thing.state(at) != State::Absent);
+        let shown = self.things.iter().filter(|(_, thing)| is_it(thing) && thing.state(at) != State::Absent);
         shown.map(|(id, thing)| thing.holding(id)).collect()
     }
 
@@ -517,11 +514,7 @@ impl WorldState {
 }
 
 fn status(code: u16, words: &str) -> Failure {
-    Failure::Status {
-        code,
-        wait: None,
-        words: words.to_owned(),
-    }
+    Failure::Status { code, wait: None, words: words.to_owned() }
 }
 
 fn millis(duration: Duration) -> u64 {
@@ -530,8 +523,6 @@ fn millis(duration: Duration) -> u64 {
 
 impl fmt::Debug for World {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("World")
-            .field("holdings", &self.holdings())
-            .finish_non_exhaustive()
+        f.debug_struct("World").field("holdings", &self.holdings()).finish_non_exhaustive()
     }
 }

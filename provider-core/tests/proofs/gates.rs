@@ -42,17 +42,10 @@ impl Spot {
     }
 
     pub(crate) fn of_words(point: &str, nth: &str) -> Self {
-        let points = Verb::ALL
-            .iter()
-            .flat_map(|&verb| [Side::Before, Side::After].map(|side| Point { verb, side }));
-        let point = points
-            .into_iter()
-            .find(|known| known.to_string() == point)
-            .expect("a known place");
-        Self {
-            point,
-            nth: nth.parse().expect("a number"),
-        }
+        let points =
+            Verb::ALL.iter().flat_map(|&verb| [Side::Before, Side::After].map(|side| Point { verb, side }));
+        let point = points.into_iter().find(|known| known.to_string() == point).expect("a known place");
+        Self { point, nth: nth.parse().expect("a number") }
     }
 }
 
@@ -188,10 +181,7 @@ pub(crate) const SWEEP: &str = "step of a sweep x what happens there";
 /// A step that neither table has would be a step that no proof stops at.
 pub(crate) fn assert_every_step_has_a_table() {
     for verb in Verb::ALL {
-        assert!(
-            SESSION_STEPS.contains(&verb) || SWEEP_STEPS.contains(&verb),
-            "{verb:?} is in no table"
-        );
+        assert!(SESSION_STEPS.contains(&verb) || SWEEP_STEPS.contains(&verb), "{verb:?} is in no table");
     }
 }
 
@@ -202,12 +192,8 @@ pub(crate) async fn everything(
     now: Timestamp,
 ) -> Result<()> {
     let until = Lifetime::Until(now.after(Duration::from_secs(3600)));
-    let artifact = session
-        .build(provider, request().with_lifetime(until, now)?)
-        .await?;
-    let sandbox = session
-        .launch(provider, &artifact, LaunchOptions::default())
-        .await?;
+    let artifact = session.build(provider, request().with_lifetime(until, now)?).await?;
+    let sandbox = session.launch(provider, &artifact, LaunchOptions::default()).await?;
     sandbox.exec(Command::argv(["true"])).await?;
     sandbox.close().await?;
     artifact.keep("for the proof").await?;
@@ -218,16 +204,8 @@ pub(crate) async fn everything(
 pub(crate) fn lose_answers(world: &World) {
     let done = world.calls();
     let next = |call| done.get(&call).copied().unwrap_or(0) + 1;
-    world.inject(Fault::once(
-        Call::CreateContext,
-        next(Call::CreateContext),
-        FaultKind::LostBefore,
-    ));
-    world.inject(Fault::once(
-        Call::CreateSandbox,
-        next(Call::CreateSandbox),
-        FaultKind::LostAfter,
-    ));
+    world.inject(Fault::once(Call::CreateContext, next(Call::CreateContext), FaultKind::LostBefore));
+    world.inject(Fault::once(Call::CreateSandbox, next(Call::CreateSandbox), FaultKind::LostAfter));
 }
 
 /// Runs a session that stops at each of its spots.
@@ -253,9 +231,8 @@ pub(crate) fn drop_at_every_gate() {
     at_every_gate("caller dropped", |stage, stop, session| {
         let now = stage.clock.now();
         // Stopped, the future is dropped, and the task goes on.
-        let ended = block_on_until(everything(&session, &stage.provider, now), || {
-            stop.stopped_at().is_some()
-        });
+        let ended =
+            block_on_until(everything(&session, &stage.provider, now), || stop.stopped_at().is_some());
         stop.open();
         assert!(ended.is_none_or(|ended| ended.is_ok()));
         block_on(session.close(CLOSE))
@@ -280,15 +257,9 @@ pub(crate) fn close_at_every_gate() {
 pub(crate) fn runtime_gone_at_every_gate() {
     at_every_gate("runtime gone", |stage, stop, session| {
         let session = Arc::new(session);
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .build()
-            .expect("a runtime");
-        let (provider, user, now) = (
-            Arc::clone(&stage.provider),
-            Arc::clone(&session),
-            stage.clock.now(),
-        );
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().expect("a runtime");
+        let (provider, user, now) = (Arc::clone(&stage.provider), Arc::clone(&session), stage.clock.now());
         let me = std::thread::current();
         let task = runtime.spawn(async move {
             let made = everything(&user, &provider, now).await;
@@ -310,19 +281,13 @@ pub(crate) fn runtime_gone_at_every_gate() {
 pub(crate) fn leave_a_ledger(stage: &Stage) {
     let session = stage.session();
     let made = block_on(leg(&session, &stage.provider)).expect("a leg");
-    stage
-        .world
-        .inject(Fault::always(Call::Delete, FaultKind::Forbidden));
-    stage
-        .world
-        .inject(Fault::always(Call::Find, FaultKind::Forbidden));
+    stage.world.inject(Fault::always(Call::Delete, FaultKind::Forbidden));
+    stage.world.inject(Fault::always(Call::Find, FaultKind::Forbidden));
     lose_answers(&stage.world);
     let _ = block_on(session.build(&stage.provider, request()));
     let calls = stage.world.calls();
     let next = calls.get(&Call::CreateContext).copied().unwrap_or(0) + 1;
-    stage
-        .world
-        .inject(Fault::once(Call::CreateContext, next, FaultKind::LostAfter));
+    stage.world.inject(Fault::once(Call::CreateContext, next, FaultKind::LostAfter));
     let _ = block_on(session.build(&stage.provider, request()));
     let report = block_on(session.close(CLOSE));
     assert_eq!((report.stuck.len(), report.unresolved.len()), (3, 2), "{report}");
@@ -339,9 +304,7 @@ pub(crate) fn sweep_dropped_at_every_gate() {
         let stop = StopAt::new(spot, &stage.clock);
         stop.arm();
         let gate = Arc::new(StopGate(Arc::clone(&stop)));
-        let options = SweepOptions::delete()
-            .clock(Arc::new(stage.clock.clone()))
-            .gate(gate);
+        let options = SweepOptions::delete().clock(Arc::new(stage.clock.clone())).gate(gate);
         let owner = provider_core::names::Owner::new(OWNER).expect("a valid owner");
         let sweeping = sweep(stage.state_folder(), Some(owner), stage.registry(), options);
         let ended = block_on_until(sweeping, || stop.stopped_at().is_some());

@@ -72,13 +72,7 @@ fn torn_last_line() {
         let whole = fs::read(&path).expect("the ledger");
         fs::write(&path, &whole[..whole.len() - cut]).expect("a torn ledger");
         let looked = stage.sweep(SweepOptions::look());
-        assert!(
-            looked
-                .damage
-                .iter()
-                .any(|damage| damage.reason.contains("last line")),
-            "{looked:?}"
-        );
+        assert!(looked.damage.iter().any(|damage| damage.reason.contains("last line")), "{looked:?}");
         assert_eq!(
             fs::read(&path).expect("the ledger").len(),
             whole.len() - cut,
@@ -98,15 +92,9 @@ fn unreadable_line() {
     fs::write(&path, lines.join("\n") + "\n").expect("a ledger with a strange line");
     stage.clock.advance(Duration::from_secs(2 * 3600));
     let swept = stage.sweep(SweepOptions::delete());
-    assert!(
-        swept.damage.iter().any(|damage| damage.reason.contains("line 3")),
-        "{swept:?}"
-    );
+    assert!(swept.damage.iter().any(|damage| damage.reason.contains("line 3")), "{swept:?}");
     assert!(stage.world.holdings().is_empty(), "{swept:?}");
-    assert!(
-        path.exists(),
-        "a ledger that could not be read whole was thrown away"
-    );
+    assert!(path.exists(), "a ledger that could not be read whole was thrown away");
     stage.assert_foreign_untouched();
 }
 
@@ -115,20 +103,13 @@ fn unknown_version() {
     leave_a_ledger(&stage);
     let path = the_ledger(&stage);
     let text = fs::read_to_string(&path).expect("the ledger");
-    for strange in [
-        text.replacen("\"version\":1", "\"version\":2", 1),
-        "garbage\n".to_owned(),
-        String::new(),
-    ] {
+    for strange in [text.replacen("\"version\":1", "\"version\":2", 1), "garbage\n".to_owned(), String::new()]
+    {
         fs::write(&path, &strange).expect("a strange ledger");
         let swept = stage.sweep(SweepOptions::delete());
         assert_eq!(swept.not_swept.len(), 1, "{swept:?}");
         assert!(!swept.is_clean() && swept.result.deleted.is_empty(), "{swept:?}");
-        assert_eq!(
-            fs::read_to_string(&path).expect("the ledger"),
-            strange,
-            "it was changed"
-        );
+        assert_eq!(fs::read_to_string(&path).expect("the ledger"), strange, "it was changed");
     }
     fs::write(&path, text).expect("the old ledger");
     stage.assert_sweep_cleans();
@@ -138,29 +119,16 @@ fn another_account() {
     let stage = Stage::new();
     leave_a_ledger(&stage);
     let other = Stage::new();
-    fs::copy(
-        the_ledger(&stage),
-        other.folder.path().join("ledgers").join("x.jsonl"),
-    )
-    .or_else(|_| {
-        other.state_folder().create().expect("a folder");
-        fs::copy(
-            the_ledger(&stage),
-            other.folder.path().join("ledgers").join("x.jsonl"),
-        )
-    })
-    .expect("the ledger in the hands of another account");
+    fs::copy(the_ledger(&stage), other.folder.path().join("ledgers").join("x.jsonl"))
+        .or_else(|_| {
+            other.state_folder().create().expect("a folder");
+            fs::copy(the_ledger(&stage), other.folder.path().join("ledgers").join("x.jsonl"))
+        })
+        .expect("the ledger in the hands of another account");
     let swept = other.sweep(SweepOptions::delete());
     assert_eq!(swept.not_swept.len(), 5, "{swept:?}");
-    assert!(
-        swept.not_swept.iter().all(|left| left.reason.contains("account")),
-        "{swept:?}"
-    );
-    assert_eq!(
-        other.ledgers(),
-        1,
-        "the only record of these things was thrown away"
-    );
+    assert!(swept.not_swept.iter().all(|left| left.reason.contains("account")), "{swept:?}");
+    assert_eq!(other.ledgers(), 1, "the only record of these things was thrown away");
     stage.assert_sweep_cleans();
 }
 
@@ -179,10 +147,7 @@ fn folder_not_writable() {
     for place in places {
         let error = Session::open(stage.config().state_folder(&place)).expect_err("no place for a ledger");
         assert_eq!(error.code(), Code::LedgerUnavailable, "{error}");
-        assert!(
-            error.to_string().contains(&place.display().to_string()),
-            "{error}"
-        );
+        assert!(error.to_string().contains(&place.display().to_string()), "{error}");
     }
     assert_eq!(stage.world.created(), 0);
 }
@@ -201,11 +166,7 @@ fn newborn_race() {
         }
         for _ in 0..150 {
             let session = stage.session();
-            let path = stage
-                .folder
-                .path()
-                .join("ledgers")
-                .join(format!("{}.jsonl", session.run()));
+            let path = stage.folder.path().join("ledgers").join(format!("{}.jsonl", session.run()));
             assert!(path.exists(), "the ledger of a living session was taken");
             assert!(block_on(session.close(CLOSE)).is_clean());
         }
@@ -224,12 +185,7 @@ struct Shifted {
 #[async_trait::async_trait]
 impl Clock for Shifted {
     fn now(&self) -> Timestamp {
-        Timestamp::from_millis(
-            self.clock
-                .now()
-                .as_millis()
-                .saturating_add_signed(self.hours * 3_600_000),
-        )
+        Timestamp::from_millis(self.clock.now().as_millis().saturating_add_signed(self.hours * 3_600_000))
     }
 
     async fn sleep(&self, duration: Duration) {
@@ -244,21 +200,10 @@ fn clock_jumps() {
         let stage = Stage::new();
         leave_a_ledger(&stage);
         let owner = provider_core::names::Owner::new(crate::stage::OWNER).expect("a valid owner");
-        let options = SweepOptions::delete().clock(Arc::new(Shifted {
-            clock: stage.clock.clone(),
-            hours,
-        }));
-        let swept = block_on(sweep(
-            stage.state_folder(),
-            Some(owner),
-            stage.registry(),
-            options,
-        ))
-        .expect("a sweep");
-        assert!(
-            swept.result.deleted.len() >= 3 && swept.result.stuck.is_empty(),
-            "{hours}: {swept:?}"
-        );
+        let options = SweepOptions::delete().clock(Arc::new(Shifted { clock: stage.clock.clone(), hours }));
+        let swept =
+            block_on(sweep(stage.state_folder(), Some(owner), stage.registry(), options)).expect("a sweep");
+        assert!(swept.result.deleted.len() >= 3 && swept.result.stuck.is_empty(), "{hours}: {swept:?}");
         stage.assert_sweep_cleans();
     }
 }
@@ -267,10 +212,7 @@ fn disk_full() {
     let stage = Stage::new();
     let disk = tempfile::tempdir().expect("a folder");
     let mount = |arguments: &[&str]| {
-        let done = std::process::Command::new(arguments[0])
-            .args(&arguments[1..])
-            .arg(disk.path())
-            .status();
+        let done = std::process::Command::new(arguments[0]).args(&arguments[1..]).arg(disk.path()).status();
         assert!(done.is_ok_and(|status| status.success()), "{arguments:?}");
     };
     mount(&["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs"]);
@@ -302,10 +244,7 @@ fn disk_full() {
 
         while file.write_all(&[0; 256]).is_ok() {}
         let error = Session::open(stage.config().state_folder(disk.path().join("other")));
-        assert_eq!(
-            error.expect_err("no room for a ledger").code(),
-            Code::LedgerUnavailable
-        );
+        assert_eq!(error.expect_err("no room for a ledger").code(), Code::LedgerUnavailable);
         drop(file);
         fs::remove_file(&ballast).expect("room again");
         assert!(

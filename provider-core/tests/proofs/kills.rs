@@ -66,10 +66,7 @@ pub(crate) fn be_the_child_if_asked() {
     let provider: Arc<dyn Provider> = Arc::new(MemoryProvider::remote(socket, Pace::SLOW, clock.clone()));
     // The first answer tells the time of the parent.
     block_on(provider.preflight(&Plan::default())).expect("a world");
-    let gate = Arc::new(KillAt {
-        spot: Spot::of_words(point, nth),
-        passed: AtomicUsize::new(0),
-    });
+    let gate = Arc::new(KillAt { spot: Spot::of_words(point, nth), passed: AtomicUsize::new(0) });
     let owner = Owner::new(OWNER).expect("a valid owner");
     let shared: Arc<dyn Clock> = Arc::new(clock.clone());
     if part == "sweep" {
@@ -78,11 +75,7 @@ pub(crate) fn be_the_child_if_asked() {
         let options = SweepOptions::delete().clock(shared).gate(gate);
         block_on(sweep(StateFolder::at(folder), Some(owner), registry, options)).expect("a sweep");
     } else {
-        let config = SessionConfig::new("child")
-            .state_folder(folder)
-            .owner(owner)
-            .clock(shared)
-            .gate(gate);
+        let config = SessionConfig::new("child").state_folder(folder).owner(owner).clock(shared).gate(gate);
         let session = Session::open(config).expect("a session");
         block_on(everything(&session, &provider, clock.now())).expect("everything");
         let report = block_on(session.close(CLOSE));
@@ -106,10 +99,7 @@ impl Parent {
         let socket = folder.keep().join("world");
         let provider: Arc<dyn Provider> = Arc::new(MemoryProvider::serving(&world, &socket, shared));
         block_on(serve(Arc::clone(&world), clock.clone(), &socket)).expect("a served world");
-        Self {
-            stage: Stage::with(clock, world, provider),
-            socket,
-        }
+        Self { stage: Stage::with(clock, world, provider), socket }
     }
 
     /// Runs the child, and says whether it was killed before it came to its end.
@@ -150,25 +140,14 @@ pub(crate) fn kill_at_every_gate() {
         lose_answers(&stage.world);
         let killed = parent.child_is_killed("session", spot);
         let swept = stage.sweep(SweepOptions::delete());
-        assert_eq!(
-            swept.in_use.len(),
-            1,
-            "the parent's own session was swept: {swept:?}"
-        );
+        assert_eq!(swept.in_use.len(), 1, "the parent's own session was swept: {swept:?}");
         assert!(block_on(first.1.exec(provider_core::sandbox::Command::argv(["true"]))).is_ok());
         assert!(block_on(session.close(CLOSE)).is_clean());
         for left in stage.world.holdings() {
-            let named = swept
-                .result
-                .unresolved
-                .iter()
-                .any(|line| Some(&line.name) == left.name.as_ref());
+            let named = swept.result.unresolved.iter().any(|line| Some(&line.name) == left.name.as_ref());
             let kept = stage.state_folder().kept().expect("the kept things").0;
             let kept = kept.iter().any(|kept| kept.thing.id == left.id);
-            assert!(
-                named || kept,
-                "{spot:?}: {left:?} is left and not named: {swept:?}"
-            );
+            assert!(named || kept, "{spot:?}: {left:?} is left and not named: {swept:?}");
         }
         stage.assert_sweep_cleans();
         killed

@@ -45,6 +45,8 @@ fn main() {
         proof("sweep_dropped_at_every_gate", gates::sweep_dropped_at_every_gate),
         proof("kill_at_every_gate", kills::kill_at_every_gate),
         proof("kill_a_sweep_at_every_gate", kills::kill_a_sweep_at_every_gate),
+        proof("order_of_steps", doubles::order_of_steps),
+        proof("sloppy_lookups", doubles::sloppy_lookups),
         proof("double_everything", doubles::double_everything),
     ];
     let trials = trials.into_iter().chain(hostile::trials()).collect();
@@ -56,11 +58,7 @@ fn main() {
         let empty = tally::print();
         if !conclusion.has_failed() && everything {
             assert!(empty.is_empty(), "empty cells: {empty:?}");
-            assert!(
-                tally::total() >= CASES_AT_LEAST,
-                "only {} cases ran",
-                tally::total()
-            );
+            assert!(tally::total() >= CASES_AT_LEAST, "only {} cases ran", tally::total());
         }
     }
     conclusion.exit();

@@ -10,17 +10,13 @@ static CASES: Mutex<BTreeMap<(String, String, String), usize>> = Mutex::new(BTre
 /// Counts one finished case in a table's cell.
 pub(crate) fn count(table: &str, row: impl ToString, column: impl ToString) {
     let mut cases = CASES.lock().unwrap_or_else(PoisonError::into_inner);
-    *cases
-        .entry((table.to_owned(), row.to_string(), column.to_string()))
-        .or_default() += 1;
+    *cases.entry((table.to_owned(), row.to_string(), column.to_string())).or_default() += 1;
 }
 
 /// Demands that a table's cell is not empty in the end.
 pub(crate) fn expect(table: &str, row: impl ToString, column: impl ToString) {
     let mut cases = CASES.lock().unwrap_or_else(PoisonError::into_inner);
-    cases
-        .entry((table.to_owned(), row.to_string(), column.to_string()))
-        .or_default();
+    cases.entry((table.to_owned(), row.to_string(), column.to_string())).or_default();
 }
 
 /// Prints every table. An empty cell of a table that ran is an error, named in the answer.
@@ -57,9 +53,5 @@ pub(crate) fn print() -> Vec<String> {
 
 /// How many cases have finished.
 pub(crate) fn total() -> usize {
-    CASES
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .values()
-        .sum()
+    CASES.lock().unwrap_or_else(PoisonError::into_inner).values().sum()
 }

@@ -38,11 +38,7 @@ impl Opened {
             match create_aside(&newborn, &path, first_line) {
                 Ok(Some(file)) => {
                     sync_folder(&ledgers).map_err(|source| cannot_create(&path, &newborn, source))?;
-                    return Ok(Self {
-                        file,
-                        path,
-                        good_len: first_line.len() as u64,
-                    });
+                    return Ok(Self { file, path, good_len: first_line.len() as u64 });
                 }
                 Ok(None) => {}
                 Err(source) => return Err(cannot_create(&path, &newborn, source)),
@@ -76,20 +72,13 @@ fn cannot_create(path: &Path, newborn: &Path, source: io::Error) -> Error {
     for leftover in [newborn, path] {
         let _ = std::fs::remove_file(leftover);
     }
-    Error::new(
-        Code::LedgerUnavailable,
-        format!("ledger {} cannot be created: {source}", path.display()),
-    )
-    .with_source(source)
+    Error::new(Code::LedgerUnavailable, format!("ledger {} cannot be created: {source}", path.display()))
+        .with_source(source)
 }
 
 /// A rename or removal lasts only once its folder is on the disk. Systems that cannot sync a folder do it themselves.
 pub(super) fn sync_folder(folder: &Path) -> io::Result<()> {
-    if cfg!(unix) {
-        File::open(folder)?.sync_all()
-    } else {
-        Ok(())
-    }
+    if cfg!(unix) { File::open(folder)?.sync_all() } else { Ok(()) }
 }
 
 /// Whether the open file is still the one at this path.
@@ -191,15 +180,8 @@ pub fn take(path: &Path, look_only: bool) -> Taken {
     if !is_at(&file, path) {
         return Taken::Finished;
     }
-    if path
-        .file_name()
-        .is_some_and(|name| name.to_string_lossy().starts_with(NEWBORN))
-    {
-        return match if look_only {
-            Ok(())
-        } else {
-            std::fs::remove_file(path)
-        } {
+    if path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(NEWBORN)) {
+        return match if look_only { Ok(()) } else { std::fs::remove_file(path) } {
             Ok(()) => Taken::Newborn,
             Err(source) => Taken::Unreadable(source.to_string()),
         };
@@ -232,10 +214,8 @@ fn read(mut file: File, path: &Path, look_only: bool) -> io::Result<Taken> {
     let good_len = content.iter().rposition(|&b| b == b'\n').map_or(0, |end| end + 1);
     let mut damage = Vec::new();
     let mut rows = Vec::new();
-    for (index, line) in content[..good_len]
-        .split(|&b| b == b'\n')
-        .enumerate()
-        .filter(|(_, line)| !line.is_empty())
+    for (index, line) in
+        content[..good_len].split(|&b| b == b'\n').enumerate().filter(|(_, line)| !line.is_empty())
     {
         match serde_json::from_slice(line) {
             Ok(row) => rows.push(row),
@@ -250,21 +230,12 @@ fn read(mut file: File, path: &Path, look_only: bool) -> io::Result<Taken> {
     }
     Ok(match rows.first() {
         Some(Row::Open { version: VERSION, .. }) => {
-            let opened = Opened {
-                file,
-                path: path.to_owned(),
-                good_len: good_len as u64,
-            };
-            Taken::Dead(Box::new(LedgerFile {
-                path: path.to_owned(),
-                rows,
-                damage,
-                opened,
-            }))
+            let opened = Opened { file, path: path.to_owned(), good_len: good_len as u64 };
+            Taken::Dead(Box::new(LedgerFile { path: path.to_owned(), rows, damage, opened }))
         }
-        Some(Row::Open { version, .. }) => Taken::UnknownVersion(format!(
-            "its version is {version}, and this tool knows version {VERSION}"
-        )),
+        Some(Row::Open { version, .. }) => {
+            Taken::UnknownVersion(format!("its version is {version}, and this tool knows version {VERSION}"))
+        }
         _ => Taken::UnknownVersion("its first line is not one that this tool writes".into()),
     })
 }

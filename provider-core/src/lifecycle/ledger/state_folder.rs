@@ -64,18 +64,13 @@ impl StateFolder {
         builder.recursive(true);
         #[cfg(unix)]
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-        builder
-            .create(self.ledgers())
-            .map_err(|source| self.unusable("cannot be created", source))
+        builder.create(self.ledgers()).map_err(|source| self.unusable("cannot be created", source))
     }
 
     fn unusable(&self, what: &str, source: io::Error) -> Error {
-        Error::new(
-            Code::LedgerUnavailable,
-            format!("state folder {} {what}: {source}", self.0.display()),
-        )
-        .with_advice("make it writable, free some space, or choose another with PROVIDER_STATE_DIR")
-        .with_source(source)
+        Error::new(Code::LedgerUnavailable, format!("state folder {} {what}: {source}", self.0.display()))
+            .with_advice("make it writable, free some space, or choose another with PROVIDER_STATE_DIR")
+            .with_source(source)
     }
 
     /// The owner's mark that is stored here, if one is.
@@ -114,10 +109,7 @@ impl StateFolder {
         let _ = std::fs::remove_file(&aside);
         stored.map_err(|source| self.unusable("cannot be written", source))?;
         self.owner()?.ok_or_else(|| {
-            Error::new(
-                Code::LedgerUnavailable,
-                "the owner's mark vanished while it was stored",
-            )
+            Error::new(Code::LedgerUnavailable, "the owner's mark vanished while it was stored")
         })
     }
 
@@ -151,11 +143,7 @@ impl StateFolder {
     fn locked_kept_file(&self) -> io::Result<File> {
         let path = self.kept_file();
         loop {
-            let file = OpenOptions::new()
-                .read(true)
-                .append(true)
-                .create(true)
-                .open(&path)?;
+            let file = OpenOptions::new().read(true).append(true).create(true).open(&path)?;
             file.lock()?;
             if is_at(&file, &path) {
                 return Ok(file);
@@ -176,11 +164,7 @@ impl StateFolder {
         }
         // A last line without an end was never relied on.
         let whole = text.rfind('\n').map_or("", |end| &text[..end]);
-        let lines: Vec<_> = whole
-            .lines()
-            .filter(|line| !line.is_empty())
-            .map(serde_json::from_str)
-            .collect();
+        let lines: Vec<_> = whole.lines().filter(|line| !line.is_empty()).map(serde_json::from_str).collect();
         let unreadable = lines.iter().filter(|line| line.is_err()).count();
         Ok((lines.into_iter().flatten().collect(), unreadable))
     }
@@ -197,11 +181,7 @@ impl StateFolder {
             let is_other = |line: &&str| {
                 serde_json::from_str::<KeptThing>(line).map_or(true, |kept| kept.thing != *thing)
             };
-            let rest: String = text
-                .lines()
-                .filter(is_other)
-                .flat_map(|line| [line, "\n"])
-                .collect();
+            let rest: String = text.lines().filter(is_other).flat_map(|line| [line, "\n"]).collect();
             let aside = self.0.join(".kept-new");
             let mut file = File::create(&aside)?;
             file.write_all(rest.as_bytes())?;

@@ -68,12 +68,7 @@ impl Ledger {
     pub(crate) fn write_on(opened: Opened, clock: Arc<dyn Clock>) -> Result<Self> {
         let (jobs, waiting) = mpsc::channel();
         let path = opened.path.clone();
-        let writer = Writer {
-            file: opened.file,
-            path: opened.path,
-            good_len: opened.good_len,
-            broken: None,
-        };
+        let writer = Writer { file: opened.file, path: opened.path, good_len: opened.good_len, broken: None };
         std::thread::Builder::new()
             .name("provider-ledger".into())
             .spawn(move || writer.run(&waiting))
@@ -88,27 +83,17 @@ impl Ledger {
     /// the row is written whether or not the answer is awaited.
     pub(crate) async fn append(&self, row: &Row, sync: bool) -> Result<()> {
         let line = line_of(row)?;
-        self.ask("a row cannot be written", |answer| Job::Append {
-            line,
-            sync,
-            answer,
-        })
-        .await
+        self.ask("a row cannot be written", |answer| Job::Append { line, sync, answer }).await
     }
 
     /// Removes the file. Nothing can be appended afterwards.
     pub(crate) async fn remove(&self) -> Result<()> {
-        self.ask("it cannot be removed", |answer| Job::End { remove: true, answer })
-            .await
+        self.ask("it cannot be removed", |answer| Job::End { remove: true, answer }).await
     }
 
     /// Frees the lock and leaves the file to a sweep. Nothing can be appended afterwards.
     pub(crate) async fn release(&self) -> Result<()> {
-        self.ask("it cannot be released", |answer| Job::End {
-            remove: false,
-            answer,
-        })
-        .await
+        self.ask("it cannot be released", |answer| Job::End { remove: false, answer }).await
     }
 
     async fn ask(
@@ -129,10 +114,7 @@ impl Ledger {
 }
 
 fn unavailable(path: &std::path::Path, what: &str) -> Error {
-    Error::new(
-        Code::LedgerUnavailable,
-        format!("ledger {}: {what}", path.display()),
-    )
+    Error::new(Code::LedgerUnavailable, format!("ledger {}: {what}", path.display()))
 }
 
 fn line_of(row: &Row) -> Result<Vec<u8>> {

@@ -1,0 +1,31 @@
+//! `matrix sweep`
+
+use provider_core::{
+    config::Settings,
+    error::Result,
+    lifecycle::sweep::{SweepOptions, sweep as sweep_all},
+};
+
+use super::write_json;
+use crate::{cli::Sweep, exit::Exit, providers, show};
+
+pub(super) async fn sweep(options: &Sweep) -> Result<Exit> {
+    let settings = Settings::from_env()?;
+    let folder = settings.state_folder()?;
+    let owner = match settings.owner {
+        Some(owner) => Some(owner),
+        None => folder.owner()?,
+    };
+    let (registry, unusable) = providers::for_sweep();
+    for (id, error) in &unusable {
+        show::note(&format!("{id} cannot be swept: {error}"));
+    }
+    let how = if options.delete { SweepOptions::delete() } else { SweepOptions::look() };
+    let report = sweep_all(folder, owner, registry, how.deadline(options.within)).await?;
+    show::print(&show::sweep(&report));
+    if let Some(path) = &options.json {
+        write_json(path, &report)?;
+    }
+    let clean = unusable.is_empty() && (report.is_clean() || !options.delete);
+    Ok(if clean { Exit::Passed } else { Exit::LeftBehind })
+}

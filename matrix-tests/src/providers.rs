@@ -1,0 +1,114 @@
+//! The providers of the matrix.
+
+use std::{path::PathBuf, sync::Arc};
+
+use provider_core::{
+    contract::{Contract, SANDBOX_V1},
+    environment::BasePin,
+    error::{Code, Error, Result},
+    identity::User,
+    provider::{Provider, Registry},
+};
+use provider_local::{LocalConfig, LocalProvider};
+
+/// The ids of all providers, in the order of the matrix.
+pub const IDS: [&str; 1] = ["local"];
+
+/// A provider, and what a leg needs to know about it beside its driver.
+#[derive(Debug)]
+pub struct Entrant {
+    /// The driver.
+    pub provider: Arc<dyn Provider>,
+    /// The contract as its sandboxes are to keep it.
+    pub contract: Contract,
+    /// Its sandboxes keep the caller's supplementary groups, and say so.
+    pub keeps_groups: bool,
+    /// Who sees more of its sandboxes' files than the contract's user, if anybody does.
+    pub sees_all: Option<User>,
+    pin: Pin,
+}
+
+#[derive(Debug)]
+enum Pin {
+    Local(Box<LocalProvider>),
+    Fixed(BasePin),
+}
+
+impl Entrant {
+    /// The provider of this id, from its configuration in the environment.
+    ///
+    /// # Errors
+    /// [`Code::SpecInvalid`] with the known ids if there is none; what the driver says about its configuration.
+    pub fn open(id: &str, bases: &[(String, String)]) -> Result<Self> {
+        match id {
+            "local" => {
+                let config = bases.iter().fold(LocalConfig::from_env()?, |config, (name, folder)| {
+                    config.base(name.clone(), PathBuf::from(folder))
+                });
+                let local = LocalProvider::open(config)?;
+                Ok(Self {
+                    provider: Arc::new(local.clone()),
+                    contract: SANDBOX_V1.on_this_machine(),
+                    keeps_groups: !local.kept_groups().is_empty(),
+                    // Its superuser has no powers, and cannot even read what the contract's user can.
+                    sees_all: None,
+                    pin: Pin::Local(Box::new(local)),
+                })
+            }
+            other => Err(Error::new(Code::SpecInvalid, format!("there is no provider {other:?}"))
+                .with_advice(format!("choose one of: {}", IDS.join(", ")))),
+        }
+    }
+
+    /// A provider of a caller's own, whose base is known.
+    pub fn own(provider: Arc<dyn Provider>, contract: Contract, base: BasePin) -> Self {
+        Self { provider, contract, keeps_groups: false, sees_all: None, pin: Pin::Fixed(base) }
+    }
+
+    /// The base of this name as it is now. Blocks for as long as looking at it needs.
+    ///
+    /// # Errors
+    /// [`Code::SpecInvalid`] with the known names if there is none.
+    pub fn pin_base(&self, name: &str) -> Result<BasePin> {
+        match &self.pin {
+            Pin::Local(local) => local.pin_base(name),
+            Pin::Fixed(base) => Ok(base.clone()),
+        }
+    }
+}
+
+impl Entrant {
+    /// What the provider keeps to make the next build faster, in words, if it keeps something. Blocks for as long as
+    /// looking needs.
+    pub fn cache(&self) -> Option<String> {
+        let Pin::Local(local) = &self.pin else { return None };
+        let (layers, bytes) = local.cached_layers().ok()?;
+        Some(format!(
+            "{layers} layers, {:.1} MiB, in {}",
+            bytes as f64 / f64::from(1 << 20),
+            self.provider.endpoint()
+        ))
+    }
+}
+
+/// The drivers that a sweep can use, and why the others cannot be used. Opens nothing that does not exist yet.
+pub fn for_sweep() -> (Registry, Vec<(String, Error)>) {
+    let mut registry = Registry::new();
+    let mut unusable = Vec::new();
+    for id in IDS {
+        match existing(id) {
+            Ok(Some(provider)) => registry.insert(provider),
+            Ok(None) => {}
+            Err(error) => unusable.push((id.to_owned(), error)),
+        }
+    }
+    (registry, unusable)
+}
+
+/// A provider whose state lies on this machine has nothing to sweep as long as it has no state.
+fn existing(id: &str) -> Result<Option<Arc<dyn Provider>>> {
+    if id == "local" && !LocalConfig::from_env()?.state_dir.exists() {
+        return Ok(None);
+    }
+    Ok(Some(Entrant::open(id, &[])?.provider))
+}

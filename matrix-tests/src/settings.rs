@@ -1,0 +1,41 @@
+//! The settings that the matrix reads from the environment beside those of the drivers.
+
+use std::env;
+
+use provider_core::{
+    error::{Code, Error, Result},
+    secret::SecretSet,
+};
+
+/// The secret of the matrix's own environment; it gets a random value in each run.
+const OWN_SECRET: &str = "matrix-token";
+
+/// The values of build secrets: each is read from the variable that the user names for its id.
+///
+/// # Errors
+/// [`Code::BuildSecretUnavailable`] naming the variable that is not set, never a value.
+#[expect(clippy::disallowed_methods, reason = "this is the one place that may")]
+pub fn secrets(given: &[(String, String)]) -> Result<SecretSet> {
+    let mut secrets = SecretSet::new();
+    let random: String = std::iter::repeat_with(fastrand::alphanumeric).take(40).collect();
+    secrets.insert(OWN_SECRET, random)?;
+    for (id, variable) in given {
+        let value = env::var(variable).map_err(|_| {
+            Error::new(
+                Code::BuildSecretUnavailable,
+                format!(
+                    "build secret {id:?} is to come from variable {variable}, which is not set or not UTF-8"
+                ),
+            )
+        })?;
+        secrets.insert(id, value)?;
+    }
+    Ok(secrets)
+}
+
+/// Whether the leg of this provider must run, so that a machine that cannot is a failure: `MATRIX_REQUIRE` names the
+/// providers, separated by commas.
+#[expect(clippy::disallowed_methods, reason = "this is the one place that may")]
+pub fn requires(provider: &str) -> bool {
+    env::var("MATRIX_REQUIRE").is_ok_and(|required| required.split(',').any(|id| id.trim() == provider))
+}

@@ -1,0 +1,170 @@
+//! What a person sees: progress while it works, then a table.
+
+use std::{
+    fmt::Write as _,
+    io::{IsTerminal as _, Write as _},
+    time::Duration,
+};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use provider_core::lifecycle::{
+    Event, ReportLine,
+    sweep::{NotSwept, SweepReport},
+};
+
+use crate::leg::{LegReport, RowReport, RowStatus, Watch};
+
+/// Shows a leg's progress on standard error: a line that changes on a terminal, else a line for each row.
+pub(crate) struct Screen {
+    bar: Option<ProgressBar>,
+    provider: String,
+    logs: bool,
+}
+
+impl Screen {
+    pub(crate) fn new(provider: &str, logs: bool) -> Self {
+        let bar = std::io::stderr().is_terminal().then(|| {
+            let bar = ProgressBar::new_spinner();
+            if let Ok(style) = ProgressStyle::with_template("{spinner} {prefix} {msg} {elapsed}") {
+                bar.set_style(style);
+            }
+            bar.set_prefix(provider.to_owned());
+            bar.enable_steady_tick(Duration::from_millis(100));
+            bar
+        });
+        Self { bar, provider: provider.to_owned(), logs }
+    }
+
+    fn line(&self, text: &str) {
+        match &self.bar {
+            Some(bar) => bar.suspend(|| note(text)),
+            None => note(text),
+        }
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+impl Watch for Screen {
+    fn event(&self, event: &Event) {
+        match (event, &self.bar) {
+            (Event::Stage(stage), Some(bar)) => bar.set_message(stage.clone()),
+            (Event::Waiting(what), Some(bar)) => bar.set_message(format!("waiting: {what}")),
+            (Event::Waiting(what), None) => self.line(&format!("{}  waiting: {what}", self.provider)),
+            (Event::Log(line), _) if self.logs => self.line(&format!("{}  | {line}", self.provider)),
+            _ => {}
+        }
+    }
+
+    fn row(&self, row: &RowReport) {
+        self.line(&format!("{}  {:16} {} ({})", self.provider, row.id, row.status, took(row.ms)));
+    }
+}
+
+/// Writes a line to standard error. A closed terminal is no reason to stop a clean-up.
+pub(crate) fn note(text: &str) {
+    let _ = writeln!(std::io::stderr(), "{text}");
+}
+
+/// Writes to standard output; see [`note`].
+pub(crate) fn print(text: &str) {
+    let _ = std::io::stdout().write_all(text.as_bytes());
+}
+
+fn took(ms: u64) -> String {
+    if ms < 10_000 { format!("{ms} ms") } else { format!("{:.1} s", ms as f64 / 1000.0) }
+}
+
+/// The table of a leg.
+pub(crate) fn leg(report: &LegReport, environment: &str, cache: Option<&str>) -> String {
+    let mut text = format!("\n{}: environment {environment}, run {}\n\n", report.provider, report.run);
+    for row in &report.rows {
+        let took = if row.status == RowStatus::NotReached { String::new() } else { took(row.ms) };
+        let _ = writeln!(text, "  {:16}  {:11}  {took:>9}  {}", row.id, row.status, row.summary);
+        let details = row.details.iter().filter(|_| row.status == RowStatus::Failed);
+        details.for_each(|detail| {
+            let _ = writeln!(text, "  {:16}  {:11}  {:>9}    {detail}", "", "", "");
+        });
+    }
+    let cleanup = &report.cleanup;
+    for (title, lines) in [
+        ("deleted", &cleanup.deleted),
+        ("already gone", &cleanup.already_gone),
+        ("kept", &cleanup.kept),
+        ("undeletable", &cleanup.undeletable),
+        ("stuck", &cleanup.stuck),
+        ("unresolved", &cleanup.unresolved),
+    ] {
+        if !lines.is_empty() {
+            let _ = writeln!(text, "\n{title}:");
+            lines.iter().for_each(|line| text += &report_line(line));
+        }
+    }
+    if let Some(cache) = cache {
+        let _ = writeln!(text, "\ncache, for the next build: {cache}");
+    }
+    for note in &cleanup.notes {
+        let _ = writeln!(text, "\nnote: {note}");
+    }
+    if let Some(error) = &report.error {
+        let _ = writeln!(text, "\nfailed: {error}");
+    }
+    let left = cleanup.stuck.len() + cleanup.unresolved.len() + cleanup.undeletable.len();
+    text += &match left {
+        0 => "\nNothing is left behind.\n".to_owned(),
+        left => format!("\n{left} left behind. `matrix sweep --delete` goes on where this ended.\n"),
+    };
+    text
+}
+
+fn report_line(line: &ReportLine) -> String {
+    let reason = line.reason.as_deref().map(|reason| format!("  {reason}")).unwrap_or_default();
+    format!("  {:13} {}{reason}\n", line.kind, line.id.as_deref().unwrap_or(&line.name))
+}
+
+/// What a sweep did or found.
+pub(crate) fn sweep(report: &SweepReport) -> String {
+    let mut text = String::new();
+    for path in &report.in_use {
+        let _ = writeln!(text, "in use by a run that lives: {}", path.display());
+    }
+    if !report.owing.is_empty() {
+        text += "could still be owned:\n";
+    }
+    for owing in &report.owing {
+        let age = humantime::format_duration(Duration::from_secs(owing.age.as_secs()));
+        let line = report_line(&owing.line);
+        let _ = writeln!(text, "{}  {age} old on {}", line.trim_end(), owing.line.provider);
+    }
+    let result = &report.result;
+    for (title, lines) in [
+        ("deleted", &result.deleted),
+        ("already gone", &result.already_gone),
+        ("kept", &result.kept),
+        ("undeletable", &result.undeletable),
+        ("stuck", &result.stuck),
+        ("unresolved", &result.unresolved),
+    ] {
+        if !lines.is_empty() {
+            let _ = writeln!(text, "{title}:");
+            lines.iter().for_each(|line| text += &report_line(line));
+        }
+    }
+    for (title, notes) in [("not swept", &report.not_swept), ("damaged", &report.damage)] {
+        for NotSwept { what, reason } in notes {
+            let _ = writeln!(text, "{title}: {what}: {reason}");
+        }
+    }
+    text += match (report.is_clean(), report.delete) {
+        (true, _) => "Nothing of dead runs is left.\n",
+        (false, true) => "Something is left.\n",
+        (false, false) => "Nothing was changed. `matrix sweep --delete` deletes it.\n",
+    };
+    text
+}
