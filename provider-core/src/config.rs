@@ -39,20 +39,13 @@ impl Settings {
     /// As for [`Settings::from_env`].
     pub fn from_lookup(lookup: impl Fn(&str) -> Option<OsString>) -> Result<Self> {
         let given = |name: &str| lookup(name).filter(|value| !value.is_empty());
-        let xdg = || {
-            given("XDG_STATE_HOME")
-                .map(PathBuf::from)
-                .filter(|path| path.is_absolute())
-        };
+        let xdg = || given("XDG_STATE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
         let home = || given("HOME").map(|home| PathBuf::from(home).join(".local/state"));
         let state_dir = match given(STATE_DIR).map(PathBuf::from) {
             Some(path) if path.is_relative() => {
                 return Err(Error::new(
                     Code::SpecInvalid,
-                    format!(
-                        "{STATE_DIR} is {:?}, which is not an absolute path",
-                        path.display().to_string()
-                    ),
+                    format!("{STATE_DIR} is {:?}, which is not an absolute path", path.display().to_string()),
                 ));
             }
             Some(path) => Some(path),
@@ -71,11 +64,8 @@ impl Settings {
     /// [`Code::SpecInvalid`] if the environment names none.
     pub fn state_folder(&self) -> Result<StateFolder> {
         self.state_dir.clone().map(StateFolder::at).ok_or_else(|| {
-            Error::new(
-                Code::SpecInvalid,
-                "there is no folder for the state: HOME is not set",
-            )
-            .with_advice(format!("set {STATE_DIR} to an absolute path"))
+            Error::new(Code::SpecInvalid, "there is no folder for the state: HOME is not set")
+                .with_advice(format!("set {STATE_DIR} to an absolute path"))
         })
     }
 }
@@ -86,56 +76,27 @@ mod tests {
 
     fn read(pairs: &[(&str, &str)]) -> Result<Settings> {
         Settings::from_lookup(|name| {
-            pairs
-                .iter()
-                .find(|(key, _)| *key == name)
-                .map(|(_, value)| value.into())
+            pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| value.into())
         })
     }
 
     #[test]
     fn the_nearest_setting_counts() {
-        let state_dir = |pairs| {
-            read(pairs)
-                .unwrap()
-                .state_dir
-                .map(|path| path.display().to_string())
-        };
-        assert_eq!(
-            state_dir(&[("HOME", "/h")]).as_deref(),
-            Some("/h/.local/state/provider")
-        );
-        assert_eq!(
-            state_dir(&[("HOME", "/h"), ("XDG_STATE_HOME", "/x")]).as_deref(),
-            Some("/x/provider")
-        );
+        let state_dir = |pairs| read(pairs).unwrap().state_dir.map(|path| path.display().to_string());
+        assert_eq!(state_dir(&[("HOME", "/h")]).as_deref(), Some("/h/.local/state/provider"));
+        assert_eq!(state_dir(&[("HOME", "/h"), ("XDG_STATE_HOME", "/x")]).as_deref(), Some("/x/provider"));
         assert_eq!(
             state_dir(&[("HOME", "/h"), ("XDG_STATE_HOME", "relative")]).as_deref(),
             Some("/h/.local/state/provider")
         );
-        assert_eq!(
-            state_dir(&[("HOME", "/h"), (STATE_DIR, "/s")]).as_deref(),
-            Some("/s")
-        );
+        assert_eq!(state_dir(&[("HOME", "/h"), (STATE_DIR, "/s")]).as_deref(), Some("/s"));
         assert_eq!(state_dir(&[]), None);
-        assert!(
-            read(&[])
-                .unwrap()
-                .state_folder()
-                .unwrap_err()
-                .advice()
-                .contains(STATE_DIR)
-        );
+        assert!(read(&[]).unwrap().state_folder().unwrap_err().advice().contains(STATE_DIR));
     }
 
     #[test]
     fn a_wrong_setting_is_named() {
-        assert!(
-            read(&[(STATE_DIR, "here")])
-                .unwrap_err()
-                .message()
-                .contains(STATE_DIR)
-        );
+        assert!(read(&[(STATE_DIR, "here")]).unwrap_err().message().contains(STATE_DIR));
         assert!(read(&[(OWNER, "Me!")]).unwrap_err().message().contains(OWNER));
     }
 }

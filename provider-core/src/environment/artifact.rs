@@ -94,9 +94,7 @@ impl Artifact {
     /// [`Code::SpecInvalid`] if it belongs to another provider, account or endpoint, or is of a later version.
     pub fn check_for(&self, provider: &dyn Provider) -> Result<()> {
         let refuse = |words: String| {
-            Err(Error::new(Code::SpecInvalid, words)
-                .with_provider(provider.id())
-                .with_operation("launch"))
+            Err(Error::new(Code::SpecInvalid, words).with_provider(provider.id()).with_operation("launch"))
         };
         if self.version != Self::VERSION {
             return refuse(format!(
@@ -109,10 +107,7 @@ impl Artifact {
             return refuse(format!("{self} is an artifact of {}", self.provider));
         }
         if self.account != provider.account() || self.thing.endpoint != provider.endpoint() {
-            return refuse(format!(
-                "{self} belongs to account {} at {}",
-                self.account, self.thing.endpoint
-            ));
+            return refuse(format!("{self} belongs to account {} at {}", self.account, self.thing.endpoint));
         }
         Ok(())
     }

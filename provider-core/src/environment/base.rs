@@ -38,11 +38,8 @@ impl BasePin {
         if pinned {
             return Ok(Self(Pin::Digest { reference }));
         }
-        Err(Error::new(
-            Code::SpecInvalid,
-            format!("base {reference:?} is not pinned by a digest"),
-        )
-        .with_advice("name it as repository@sha256:<digest>; a tag may move"))
+        Err(Error::new(Code::SpecInvalid, format!("base {reference:?} is not pinned by a digest"))
+            .with_advice("name it as repository@sha256:<digest>; a tag may move"))
     }
 
     /// A base that has no digest, known by its name and a fingerprint. Only where the driver allows it; the
@@ -115,11 +112,7 @@ mod tests {
     #[test]
     fn a31_a_base_without_a_digest_is_refused() {
         let hex = "0123456789abcdef".repeat(4);
-        assert!(
-            BasePin::digest(format!("registry.example:5000/debian@sha256:{hex}"))
-                .unwrap()
-                .is_pinned()
-        );
+        assert!(BasePin::digest(format!("registry.example:5000/debian@sha256:{hex}")).unwrap().is_pinned());
         for reference in [
             "debian".to_owned(),
             "debian:12".to_owned(),
@@ -129,16 +122,9 @@ mod tests {
             format!("debian@sha256:{}", &hex[1..]),
             format!("debian@sha256:{}", hex.to_uppercase()),
         ] {
-            assert_eq!(
-                BasePin::digest(&*reference).unwrap_err().code(),
-                Code::SpecInvalid,
-                "{reference:?}"
-            );
+            assert_eq!(BasePin::digest(&*reference).unwrap_err().code(), Code::SpecInvalid, "{reference:?}");
             let stored = format!(r#"{{"digest":{{"reference":{reference:?}}}}}"#);
-            assert!(
-                serde_json::from_str::<BasePin>(&stored).is_err(),
-                "{reference:?} was read from data"
-            );
+            assert!(serde_json::from_str::<BasePin>(&stored).is_err(), "{reference:?} was read from data");
         }
     }
 }

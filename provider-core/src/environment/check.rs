@@ -36,37 +36,26 @@ impl EnvironmentSpec {
             );
         }
         if let Some(prefix) = RESERVED_NAMES.iter().find(|prefix| name.starts_with(**prefix)) {
-            findings.add(
-                "metadata.name",
-                format!("names with {prefix} in front are reserved"),
-            );
+            findings.add("metadata.name", format!("names with {prefix} in front are reserved"));
         }
         if self.spec.contract != SANDBOX_V1.name {
             let known = SANDBOX_V1.name;
             findings.add(
                 "spec.contract",
-                format!(
-                    "{:?} is not known; this version knows {known}",
-                    self.spec.contract
-                ),
+                format!("{:?} is not known; this version knows {known}", self.spec.contract),
             );
         }
         let base = &self.spec.base.name;
         if base.is_empty() || base.len() > 255 || base.chars().any(|c| c.is_control() || c.is_whitespace()) {
-            findings.add(
-                "spec.base.ref",
-                "it is empty, too long or holds a space".to_owned(),
-            );
+            findings.add("spec.base.ref", "it is empty, too long or holds a space".to_owned());
         }
     }
 
     fn check_files(&self, findings: &mut Findings) {
         let files = &self.spec.files;
         if files.len() > FILES_MAX {
-            findings.add(
-                "spec.files",
-                format!("there are {} files, and {FILES_MAX} are allowed", files.len()),
-            );
+            findings
+                .add("spec.files", format!("there are {} files, and {FILES_MAX} are allowed", files.len()));
         }
         let mut paths = BTreeSet::new();
         for (index, file) in files.iter().enumerate() {
@@ -78,22 +67,14 @@ impl EnvironmentSpec {
             }
         }
         for path in &paths {
-            if paths
-                .iter()
-                .any(|other| other.strip_prefix(path).is_some_and(|rest| rest.starts_with('/')))
-            {
+            if paths.iter().any(|other| other.strip_prefix(path).is_some_and(|rest| rest.starts_with('/'))) {
                 findings.add("spec.files", format!("{path:?} cannot be a file and a folder"));
             }
         }
     }
 
     fn check_env(&self, findings: &mut Findings) {
-        let total: usize = self
-            .spec
-            .env
-            .iter()
-            .map(|(name, value)| name.len() + value.len())
-            .sum();
+        let total: usize = self.spec.env.iter().map(|(name, value)| name.len() + value.len()).sum();
         if total > ENV_BYTES_MAX {
             findings.add(
                 "spec.env",
@@ -111,10 +92,7 @@ impl EnvironmentSpec {
                 findings.add(&place, "the value holds a control character".to_owned());
             }
             if names_a_credential(name, value) || looks_like_a_credential(value) {
-                findings.add(
-                    &place,
-                    "the value looks like a credential; use spec.buildSecrets".to_owned(),
-                );
+                findings.add(&place, "the value looks like a credential; use spec.buildSecrets".to_owned());
             }
         }
     }
@@ -123,13 +101,8 @@ impl EnvironmentSpec {
         let commands = &self.spec.commands.post_install;
         let place = "spec.commands.postInstall";
         if commands.len() > COMMANDS_MAX {
-            findings.add(
-                place,
-                format!(
-                    "there are {} commands, and {COMMANDS_MAX} are allowed",
-                    commands.len()
-                ),
-            );
+            findings
+                .add(place, format!("there are {} commands, and {COMMANDS_MAX} are allowed", commands.len()));
         }
         for (index, command) in commands.iter().enumerate() {
             let place = format!("{place}[{index}]");
@@ -137,16 +110,11 @@ impl EnvironmentSpec {
                 findings.add(&place, "it is empty".to_owned());
             }
             if command.len() > COMMAND_BYTES_MAX || command.contains('\0') {
-                findings.add(
-                    &place,
-                    format!("it is longer than {COMMAND_BYTES_MAX} bytes or holds a NUL"),
-                );
+                findings.add(&place, format!("it is longer than {COMMAND_BYTES_MAX} bytes or holds a NUL"));
             }
             if looks_like_a_credential(command) {
-                findings.add(
-                    &place,
-                    "it holds what looks like a credential; use spec.buildSecrets".to_owned(),
-                );
+                findings
+                    .add(&place, "it holds what looks like a credential; use spec.buildSecrets".to_owned());
             }
         }
     }
@@ -158,10 +126,7 @@ impl EnvironmentSpec {
             if !is_dns_label(&secret.id) {
                 findings.add(
                     format!("{place}.id"),
-                    format!(
-                        "{:?} is not lower-case letters, digits and inner hyphens",
-                        secret.id
-                    ),
+                    format!("{:?} is not lower-case letters, digits and inner hyphens", secret.id),
                 );
             }
             if !is_variable_name(&secret.name) {
@@ -172,10 +137,7 @@ impl EnvironmentSpec {
             }
             if self.spec.env.contains_key(&secret.name) || CONTRACT_VARIABLES.contains(&secret.name.as_str())
             {
-                findings.add(
-                    format!("{place}.name"),
-                    "a variable of this name exists already".to_owned(),
-                );
+                findings.add(format!("{place}.name"), "a variable of this name exists already".to_owned());
             }
             if !ids.insert(&secret.id) || !names.insert(&secret.name) {
                 findings.add(&place, "its id or name is used twice".to_owned());
@@ -199,23 +161,13 @@ fn check_path(path: &str, place: &str, findings: &mut Findings) {
     if path.len() > 4000 || path.chars().any(char::is_control) {
         findings.add(place, "it is too long or holds a control character".to_owned());
     }
-    if inner
-        .split('/')
-        .any(|part| part.is_empty() || part == "." || part == ".." || part.len() > 255)
-    {
+    if inner.split('/').any(|part| part.is_empty() || part == "." || part == ".." || part.len() > 255) {
         findings.add(place, format!("{path:?} is not a plain path to a file"));
     }
-    let within = |folder: &str| {
-        path == folder
-            || path
-                .strip_prefix(folder)
-                .is_some_and(|rest| rest.starts_with('/'))
-    };
+    let within =
+        |folder: &str| path == folder || path.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'));
     if within(SANDBOX_V1.reserved_path) {
-        findings.add(
-            place,
-            format!("{} is reserved by the contract", SANDBOX_V1.reserved_path),
-        );
+        findings.add(place, format!("{} is reserved by the contract", SANDBOX_V1.reserved_path));
     }
     if let Some(folder) = VIRTUAL_FOLDERS.iter().find(|folder| within(folder)) {
         findings.add(place, format!("{folder} is not part of an image"));
@@ -228,9 +180,7 @@ fn check_content(file: &FileSpec, place: &str, findings: &mut Findings) {
         (None, Some(reference)) => {
             let is_plain = !reference.is_empty()
                 && !reference.contains('\0')
-                && reference
-                    .split('/')
-                    .all(|part| !part.is_empty() && part != "." && part != "..");
+                && reference.split('/').all(|part| !part.is_empty() && part != "." && part != "..");
             if !is_plain {
                 findings.add(
                     format!("{place}.contentRef"),
@@ -238,20 +188,10 @@ fn check_content(file: &FileSpec, place: &str, findings: &mut Findings) {
                 );
             }
         }
-        _ => findings.add(
-            place,
-            "exactly one of content and contentRef is needed".to_owned(),
-        ),
+        _ => findings.add(place, "exactly one of content and contentRef is needed".to_owned()),
     }
-    if file
-        .sha256
-        .as_deref()
-        .is_some_and(|digest| !is_sha256_hex(digest))
-    {
-        findings.add(
-            format!("{place}.sha256"),
-            "it is not 64 hexadecimal digits".to_owned(),
-        );
+    if file.sha256.as_deref().is_some_and(|digest| !is_sha256_hex(digest)) {
+        findings.add(format!("{place}.sha256"), "it is not 64 hexadecimal digits".to_owned());
     }
     if file.permissions().is_none() {
         findings.add(
@@ -266,17 +206,13 @@ impl FileSpec {
     pub fn permissions(&self) -> Option<u32> {
         let digits =
             matches!(self.mode.len(), 3 | 4) && self.mode.bytes().all(|b| (b'0'..=b'7').contains(&b));
-        u32::from_str_radix(&self.mode, 8)
-            .ok()
-            .filter(|mode| digits && *mode <= 0o777)
+        u32::from_str_radix(&self.mode, 8).ok().filter(|mode| digits && *mode <= 0o777)
     }
 }
 
 fn is_dns_label(text: &str) -> bool {
     (1..=63).contains(&text.len())
-        && text
-            .bytes()
-            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+        && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
         && !text.starts_with('-')
         && !text.ends_with('-')
 }
@@ -312,9 +248,7 @@ fn looks_like_a_credential(text: &str) -> bool {
     ];
     let is_key_character = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     let has_form = |word: &str| {
-        FORMS
-            .iter()
-            .any(|(prefix, rest)| word.strip_prefix(prefix).is_some_and(|tail| tail.len() >= *rest))
+        FORMS.iter().any(|(prefix, rest)| word.strip_prefix(prefix).is_some_and(|tail| tail.len() >= *rest))
     };
     text.contains("PRIVATE KEY-----")
         || text.split(|c| !is_key_character(c)).any(has_form)
@@ -357,13 +291,8 @@ mod tests {
     fn a_plain_specification_is_accepted() {
         let none = places(|spec| {
             spec.spec.files.push(file("/home/sandbox/work/a b/\u{e9}.txt"));
-            spec.spec
-                .env
-                .insert("GREETING".into(), "https://example.org/?q=a@b:c".into());
-            spec.spec
-                .commands
-                .post_install
-                .push("echo \"$TOKEN\" | wc -c\ntrue".into());
+            spec.spec.env.insert("GREETING".into(), "https://example.org/?q=a@b:c".into());
+            spec.spec.commands.post_install.push("echo \"$TOKEN\" | wc -c\ntrue".into());
         });
         assert!(none.is_empty(), "{none:?}");
     }
@@ -382,29 +311,16 @@ mod tests {
             "/proc/1",
             "/tmp/x",
         ] {
-            assert!(
-                !places(|spec| spec.spec.files.push(file(path))).is_empty(),
-                "{path:?} was accepted"
-            );
+            assert!(!places(|spec| spec.spec.files.push(file(path))).is_empty(), "{path:?} was accepted");
         }
-        assert_eq!(
-            places(|spec| spec.spec.files.extend([file("/a"), file("/a")])),
-            ["spec.files[1].path"]
-        );
-        assert_eq!(
-            places(|spec| spec.spec.files.extend([file("/a"), file("/a/b")])),
-            ["spec.files"]
-        );
+        assert_eq!(places(|spec| spec.spec.files.extend([file("/a"), file("/a")])), ["spec.files[1].path"]);
+        assert_eq!(places(|spec| spec.spec.files.extend([file("/a"), file("/a/b")])), ["spec.files"]);
         assert_eq!(
             places(|spec| spec.spec.files.extend((0..33).map(|n| file(&format!("/{n}"))))),
             ["spec.files"]
         );
         for name in ["", "Upper", "-a", "a-", "a.b", "provider-x", &"a".repeat(64)] {
-            assert_eq!(
-                places(|spec| spec.metadata.name = name.into()),
-                ["metadata.name"],
-                "{name:?}"
-            );
+            assert_eq!(places(|spec| spec.metadata.name = name.into()), ["metadata.name"], "{name:?}");
         }
         for name in ["", "1A", "A-B", "A B", "HOME", "PROVIDER_X"] {
             assert_eq!(
@@ -417,22 +333,11 @@ mod tests {
             );
         }
         for mode in ["", "7", "0888", "1777", "00644", "-644", "+644"] {
-            let wrong = FileSpec {
-                mode: mode.into(),
-                ..file("/a")
-            };
-            assert_eq!(
-                places(|spec| spec.spec.files.push(wrong)),
-                ["spec.files[0].mode"],
-                "{mode:?}"
-            );
+            let wrong = FileSpec { mode: mode.into(), ..file("/a") };
+            assert_eq!(places(|spec| spec.spec.files.push(wrong)), ["spec.files[0].mode"], "{mode:?}");
         }
         for reference in ["", "../x", "/etc/passwd", "a//b", "a\0"] {
-            let wrong = FileSpec {
-                content: None,
-                content_ref: Some(reference.into()),
-                ..file("/a")
-            };
+            let wrong = FileSpec { content: None, content_ref: Some(reference.into()), ..file("/a") };
             assert_eq!(
                 places(|spec| spec.spec.files.push(wrong)),
                 ["spec.files[0].contentRef"],
@@ -453,10 +358,7 @@ mod tests {
             ["spec.buildSecrets[0].name"]
         );
         assert_eq!(
-            places(|spec| spec
-                .spec
-                .build_secrets
-                .extend([secret("a", "A"), secret("a", "B")])),
+            places(|spec| spec.spec.build_secrets.extend([secret("a", "A"), secret("a", "B")])),
             ["spec.buildSecrets[1]"]
         );
     }

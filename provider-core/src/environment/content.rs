@@ -52,10 +52,7 @@ impl Environment {
             })
             .map_err(in_file)?;
         let spec = EnvironmentSpec::parse(&text, format).map_err(in_file)?;
-        let folder = path
-            .parent()
-            .filter(|folder| !folder.as_os_str().is_empty())
-            .unwrap_or(Path::new("."));
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         Self::new(spec, Some(folder)).map_err(in_file)
     }
 
@@ -88,11 +85,7 @@ impl Environment {
                 return Err(Error::new(Code::SpecInvalid, words));
             }
             let mode = file.permissions().unwrap_or(0o644);
-            files.push(FileContent {
-                path: file.path.clone(),
-                mode,
-                bytes,
-            });
+            files.push(FileContent { path: file.path.clone(), mode, bytes });
             // The digest of the specification then covers the content too.
             file.sha256 = Some(digest);
         }
@@ -114,9 +107,7 @@ fn read_beside(folder: Option<&Path>, file: &FileSpec, place: &str) -> Result<Ve
     let reference = file.content_ref.as_deref().unwrap_or_default();
     let refuse = |words: String| Error::new(Code::SpecInvalid, format!("{place}.contentRef: {words}"));
     let Some(folder) = folder else {
-        return Err(refuse(
-            "a specification that is not in a file cannot name files beside it".into(),
-        ));
+        return Err(refuse("a specification that is not in a file cannot name files beside it".into()));
     };
     let real = |path: PathBuf| {
         path.canonicalize().map_err(|source| {
@@ -129,46 +120,29 @@ fn read_beside(folder: Option<&Path>, file: &FileSpec, place: &str) -> Result<Ve
     };
     let (root, path) = (real(folder.to_owned())?, real(folder.join(reference))?);
     if !path.starts_with(&root) {
-        return Err(refuse(format!(
-            "{reference:?} leads out of the specification's folder"
-        )));
+        return Err(refuse(format!("{reference:?} leads out of the specification's folder")));
     }
-    read_at_most(&path, FILE_MAX)?.map_err(|len| {
-        refuse(format!(
-            "{reference:?} has {len} bytes, and {FILE_MAX} are allowed"
-        ))
-    })
+    read_at_most(&path, FILE_MAX)?
+        .map_err(|len| refuse(format!("{reference:?} has {len} bytes, and {FILE_MAX} are allowed")))
 }
 
 /// The content, or the length of a file that is longer than `max`.
 fn read_at_most(path: &Path, max: usize) -> Result<Result<Vec<u8>, u64>> {
     let cannot = |source: std::io::Error| {
-        Error::new(
-            Code::FileError,
-            format!("{} cannot be read: {source}", path.display()),
-        )
-        .with_source(source)
+        Error::new(Code::FileError, format!("{} cannot be read: {source}", path.display()))
+            .with_source(source)
     };
     // A pipe or device has no end that could be waited for.
     let metadata = std::fs::metadata(path).map_err(cannot)?;
     if !metadata.is_file() {
-        return Err(Error::new(
-            Code::FileError,
-            format!("{} is not a regular file", path.display()),
-        ));
+        return Err(Error::new(Code::FileError, format!("{} is not a regular file", path.display())));
     }
     if metadata.len() > max as u64 {
         return Ok(Err(metadata.len()));
     }
     let mut bytes = Vec::new();
-    File::open(path)
-        .and_then(|file| file.take(max as u64 + 1).read_to_end(&mut bytes))
-        .map_err(cannot)?;
-    Ok(if bytes.len() > max {
-        Err(bytes.len() as u64)
-    } else {
-        Ok(bytes)
-    })
+    File::open(path).and_then(|file| file.take(max as u64 + 1).read_to_end(&mut bytes)).map_err(cannot)?;
+    Ok(if bytes.len() > max { Err(bytes.len() as u64) } else { Ok(bytes) })
 }
 
 #[cfg(test)]
@@ -203,31 +177,11 @@ mod tests {
         let zeros = "0".repeat(63) + "1";
         let big = vec![b'x'; FILE_MAX + 1];
         for (line, code, words) in [
-            (
-                "contentRef = \"missing\"".to_owned(),
-                Code::FileError,
-                "spec.files[0].contentRef",
-            ),
-            (
-                "contentRef = \"escape\"".to_owned(),
-                Code::SpecInvalid,
-                "leads out",
-            ),
-            (
-                "contentRef = \"big\"".to_owned(),
-                Code::SpecInvalid,
-                "1048577 bytes",
-            ),
-            (
-                format!("content = \"x\"\nsha256 = \"{zeros}\""),
-                Code::SpecInvalid,
-                "the content's is",
-            ),
-            (
-                "content = \"x\"\ncontentRef = \"big\"".to_owned(),
-                Code::SpecInvalid,
-                "exactly one",
-            ),
+            ("contentRef = \"missing\"".to_owned(), Code::FileError, "spec.files[0].contentRef"),
+            ("contentRef = \"escape\"".to_owned(), Code::SpecInvalid, "leads out"),
+            ("contentRef = \"big\"".to_owned(), Code::SpecInvalid, "1048577 bytes"),
+            (format!("content = \"x\"\nsha256 = \"{zeros}\""), Code::SpecInvalid, "the content's is"),
+            ("content = \"x\"\ncontentRef = \"big\"".to_owned(), Code::SpecInvalid, "exactly one"),
         ] {
             let error = load(&[("env.toml", with_file(&line).as_bytes()), ("big", &big)]).unwrap_err();
             assert_eq!(error.code(), code, "{error}");

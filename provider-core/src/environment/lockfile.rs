@@ -32,10 +32,7 @@ impl Lockfile {
     pub fn from_text(text: impl Into<String>) -> Result<Self> {
         let text = text.into();
         if !text.ends_with('\n') {
-            return Err(Error::new(
-                Code::SpecInvalid,
-                "the lockfile is empty or its last line is not ended",
-            ));
+            return Err(Error::new(Code::SpecInvalid, "the lockfile is empty or its last line is not ended"));
         }
         let digest = format!("sha256:{}", sha256_hex(text.as_bytes()));
         Ok(Self { text, digest })
@@ -54,10 +51,7 @@ impl Lockfile {
         }
         let lockfile = Self::from_text(text)?;
         if lockfile.digest != digest {
-            let words = format!(
-                "the lockfile's digest is {}, not the stored {digest}",
-                lockfile.digest
-            );
+            let words = format!("the lockfile's digest is {}, not the stored {digest}", lockfile.digest);
             return Err(Error::new(Code::SpecInvalid, words));
         }
         Ok(lockfile)
@@ -66,10 +60,7 @@ impl Lockfile {
     /// The lockfile of an Environment without packages.
     pub fn without_packages() -> Self {
         let digest = format!("sha256:{}", sha256_hex(HEADER.as_bytes()));
-        Self {
-            text: HEADER.to_owned(),
-            digest,
-        }
+        Self { text: HEADER.to_owned(), digest }
     }
 
     /// The text.
@@ -98,10 +89,7 @@ impl TryFrom<Stored> for Lockfile {
 
 impl From<Lockfile> for Stored {
     fn from(lockfile: Lockfile) -> Stored {
-        Stored {
-            text: lockfile.text,
-            digest: lockfile.digest,
-        }
+        Stored { text: lockfile.text, digest: lockfile.digest }
     }
 }
 
@@ -122,10 +110,7 @@ mod tests {
             lockfile.digest().replace("sha256:", ""),
             Lockfile::from_text("other\n").unwrap().digest().to_owned(),
         ] {
-            assert!(
-                Lockfile::from_parts(lockfile.text(), &digest).is_err(),
-                "{digest:?} was accepted"
-            );
+            assert!(Lockfile::from_parts(lockfile.text(), &digest).is_err(), "{digest:?} was accepted");
         }
         assert!(Lockfile::from_text("").is_err());
     }

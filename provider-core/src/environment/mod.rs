@@ -25,17 +25,12 @@ use sha2::{Digest as _, Sha256};
 
 /// The SHA-256 of some bytes, as 64 hexadecimal digits.
 pub fn sha256_hex(bytes: &[u8]) -> String {
-    Sha256::digest(bytes)
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Whether the text is a SHA-256 as [`sha256_hex`] writes it, and not the placeholder of zeros.
 fn is_sha256_hex(text: &str) -> bool {
     text.len() == 64
-        && text
-            .bytes()
-            .all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
+        && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
         && text.bytes().any(|b| b != b'0')
 }

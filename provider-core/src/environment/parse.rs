@@ -55,11 +55,8 @@ pub(super) fn parse(text: &str, format: Format) -> Result<EnvironmentSpec> {
 }
 
 pub(super) fn too_long(len: u64) -> Error {
-    Error::new(
-        Code::SpecInvalid,
-        format!("the specification has {len} bytes, and {SPEC_MAX} are allowed"),
-    )
-    .with_advice("put content into files beside it and name them with contentRef")
+    Error::new(Code::SpecInvalid, format!("the specification has {len} bytes, and {SPEC_MAX} are allowed"))
+        .with_advice("put content into files beside it and name them with contentRef")
 }
 
 fn deserialize<'de, T, D>(reader: D, words: impl Fn(&D::Error) -> String) -> Result<T>
@@ -78,10 +75,7 @@ where
 }
 
 fn invalid(words: &str) -> Error {
-    Error::new(
-        Code::SpecInvalid,
-        format!("the specification cannot be read: {words}"),
-    )
+    Error::new(Code::SpecInvalid, format!("the specification cannot be read: {words}"))
 }
 
 /// The library's own text spans several lines and quotes the input, which may hold a secret.
@@ -122,57 +116,30 @@ mod tests {
         let nested = |open: &str| open.repeat(10_000);
         let cases = [
             (Format::Toml, format!("{GOOD}[surprise]\n"), "surprise"),
-            (
-                Format::Toml,
-                GOOD.replace("GREETING = \"hi\"", "GREETING = 7"),
-                "spec.env.GREETING",
-            ),
+            (Format::Toml, GOOD.replace("GREETING = \"hi\"", "GREETING = 7"), "spec.env.GREETING"),
             (Format::Toml, format!("{GOOD}GREETING = \"again\"\n"), "line 5"),
             (Format::Toml, format!("x = {}", nested("[")), "line 1"),
             (Format::Toml, GOOD.replace("hello", "hel\0lo"), "line 2"),
             (Format::Toml, "a".repeat(SPEC_MAX + 1), "bytes"),
             (Format::Toml, String::new(), "metadata"),
-            (
-                Format::Json,
-                r#"{"metadata":{"name":"a"},"metadata":{"name":"b"}}"#.into(),
-                "duplicate field",
-            ),
+            (Format::Json, r#"{"metadata":{"name":"a"},"metadata":{"name":"b"}}"#.into(), "duplicate field"),
             (
                 Format::Json,
                 r#"{"metadata":{"name":"a"},"spec":{"env":{"A":"1","A":"2"}}}"#.into(),
                 "duplicate key \"A\"",
             ),
-            (
-                Format::Json,
-                r#"{"metadata":{"name":"a","extra":1}}"#.into(),
-                "extra",
-            ),
-            (
-                Format::Json,
-                r#"{"metadata":{"name":["a"]}}"#.into(),
-                "metadata.name",
-            ),
+            (Format::Json, r#"{"metadata":{"name":"a","extra":1}}"#.into(), "extra"),
+            (Format::Json, r#"{"metadata":{"name":["a"]}}"#.into(), "metadata.name"),
             (Format::Json, r#"{"metadata":{"name":"a"}} x"#.into(), "trailing"),
             (Format::Json, nested("["), "column"),
-            (
-                Format::Json,
-                format!(r#"{{"metadata":{}"#, nested("{\"a\":")),
-                "column",
-            ),
-            (
-                Format::Json,
-                r#"{"metadata":{"name":"a"},"spec":{"env":{"A":"\u0000"}}}"#.into(),
-                "spec.env.A",
-            ),
+            (Format::Json, format!(r#"{{"metadata":{}"#, nested("{\"a\":")), "column"),
+            (Format::Json, r#"{"metadata":{"name":"a"},"spec":{"env":{"A":"\u0000"}}}"#.into(), "spec.env.A"),
         ];
         for (format, text, place) in cases {
             let error = error(&text, format);
             assert_eq!(error.code(), Code::SpecInvalid);
             assert!(error.message().contains(place), "{place:?} is not in: {error}");
-            assert!(
-                !error.to_string().contains('\n') && error.to_string().len() < 600,
-                "{error}"
-            );
+            assert!(!error.to_string().contains('\n') && error.to_string().len() < 600, "{error}");
         }
     }
 }

@@ -35,24 +35,14 @@ impl BuildRequest {
         secrets: SecretSet,
     ) -> Result<Self> {
         let wanted = &environment.spec().spec.build_secrets;
-        let missing: Vec<&str> = wanted
-            .iter()
-            .map(|secret| secret.id.as_str())
-            .filter(|id| secrets.get(id).is_none())
-            .collect();
+        let missing: Vec<&str> =
+            wanted.iter().map(|secret| secret.id.as_str()).filter(|id| secrets.get(id).is_none()).collect();
         if !missing.is_empty() {
             let words = format!("no value was given for build secret {}", missing.join(", "));
             return Err(Error::new(Code::BuildSecretUnavailable, words));
         }
         refuse_secrets_in_the_open(&environment, &secrets)?;
-        Ok(Self {
-            id: BuildId::random(),
-            environment,
-            lockfile,
-            base,
-            secrets,
-            lifetime: Lifetime::Session,
-        })
+        Ok(Self { id: BuildId::random(), environment, lockfile, base, secrets, lifetime: Lifetime::Session })
     }
 
     /// Chooses until when the artifact may exist. Its name carries this, so that it cannot change later.
@@ -110,20 +100,13 @@ fn refuse_secrets_in_the_open(environment: &Environment, secrets: &SecretSet) ->
             "spec.env"
         } else if spec.commands.post_install.iter().any(|text| text.contains(value)) {
             "spec.commands.postInstall"
-        } else if environment
-            .files()
-            .iter()
-            .any(|file| contains(&file.bytes, value.as_bytes()))
-        {
+        } else if environment.files().iter().any(|file| contains(&file.bytes, value.as_bytes())) {
             "spec.files"
         } else {
             continue;
         };
-        return Err(Error::new(
-            Code::SpecInvalid,
-            format!("{place} holds the value of build secret {id:?}"),
-        )
-        .with_advice("refer to the secret by the variable or file that spec.buildSecrets names"));
+        return Err(Error::new(Code::SpecInvalid, format!("{place} holds the value of build secret {id:?}"))
+            .with_advice("refer to the secret by the variable or file that spec.buildSecrets names"));
     }
     Ok(())
 }
@@ -141,23 +124,14 @@ mod tests {
 
     fn spec() -> EnvironmentSpec {
         let mut spec = EnvironmentSpec::named("a");
-        let secret = BuildSecret {
-            id: "token".into(),
-            mount_as: SecretMount::Env,
-            name: "TOKEN".into(),
-        };
+        let secret = BuildSecret { id: "token".into(), mount_as: SecretMount::Env, name: "TOKEN".into() };
         spec.spec.build_secrets.push(secret);
         spec
     }
 
     fn request(spec: EnvironmentSpec, secrets: SecretSet) -> Result<BuildRequest> {
         let base = BasePin::unpinned("host", "x")?;
-        BuildRequest::new(
-            Environment::new(spec, None)?,
-            Lockfile::without_packages(),
-            base,
-            secrets,
-        )
+        BuildRequest::new(Environment::new(spec, None)?, Lockfile::without_packages(), base, secrets)
     }
 
     fn canary() -> SecretSet {
@@ -168,9 +142,8 @@ mod tests {
 
     #[test]
     fn a13_two_builds_of_one_environment_have_two_ids() {
-        let ids: std::collections::HashSet<_> = (0..100)
-            .map(|_| request(spec(), canary()).unwrap().id().clone())
-            .collect();
+        let ids: std::collections::HashSet<_> =
+            (0..100).map(|_| request(spec(), canary()).unwrap().id().clone()).collect();
         assert_eq!(ids.len(), 100);
     }
 
@@ -186,11 +159,7 @@ mod tests {
         let mut in_env = spec();
         in_env.spec.env.insert("A".into(), format!("x{CANARY}x"));
         let mut in_command = spec();
-        in_command
-            .spec
-            .commands
-            .post_install
-            .push(format!("echo {CANARY}"));
+        in_command.spec.commands.post_install.push(format!("echo {CANARY}"));
         for spec in [in_env, in_command] {
             let error = request(spec, canary()).unwrap_err();
             assert!(!format!("{error} {error:?}").contains(CANARY), "{error}");
@@ -202,12 +171,7 @@ mod tests {
     fn a_lifetime_must_say_something() {
         let now = Timestamp::from_millis(1000);
         for lifetime in [Lifetime::Until(now), Lifetime::Unbounded { reason: " ".into() }] {
-            assert!(
-                request(spec(), canary())
-                    .unwrap()
-                    .with_lifetime(lifetime, now)
-                    .is_err()
-            );
+            assert!(request(spec(), canary()).unwrap().with_lifetime(lifetime, now).is_err());
         }
     }
 }

@@ -35,11 +35,7 @@ pub struct Metadata {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
     /// Free labels.
-    #[serde(
-        default,
-        deserialize_with = "unique_keys",
-        skip_serializing_if = "BTreeMap::is_empty"
-    )]
+    #[serde(default, deserialize_with = "unique_keys", skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
 }
 
@@ -148,11 +144,7 @@ impl EnvironmentSpec {
     /// A specification with defaults for all but its name, for tools that write specifications in code.
     pub fn named(name: impl Into<String>) -> Self {
         Self {
-            metadata: Metadata {
-                name: name.into(),
-                title: None,
-                labels: BTreeMap::new(),
-            },
+            metadata: Metadata { name: name.into(), title: None, labels: BTreeMap::new() },
             spec: Spec::default(),
         }
     }
