@@ -60,13 +60,7 @@ mod tests {
     use super::*;
 
     fn facts(uid: u32, first_namespace: bool, sandbox_ids: bool) -> Facts {
-        Facts {
-            uid,
-            gid: uid,
-            groups: Vec::new(),
-            first_namespace,
-            sandbox_ids,
-        }
+        Facts { uid, gid: uid, groups: Vec::new(), first_namespace, sandbox_ids }
     }
 
     #[test]

@@ -27,10 +27,7 @@ pub(super) fn of(base: &Base) -> Result<String, EngineError> {
     match base {
         Base::Host => host(&mut hash),
         Base::Dir(path) => {
-            let base_error = |source| EngineError::Base {
-                path: path.clone(),
-                source,
-            };
+            let base_error = |source| EngineError::Base { path: path.clone(), source };
             let path = fs::canonicalize(path).map_err(base_error)?;
             walk(&mut hash, &path).map_err(base_error)?;
         }
@@ -48,12 +45,8 @@ fn host(hash: &mut Sha256) {
         }
     }
     for path in HOST_FOLDERS {
-        let mut names: Vec<_> = fs::read_dir(path)
-            .into_iter()
-            .flatten()
-            .flatten()
-            .map(|entry| entry.file_name())
-            .collect();
+        let mut names: Vec<_> =
+            fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.file_name()).collect();
         names.sort();
         names.iter().for_each(|name| add(hash, name.as_bytes()));
     }
@@ -68,10 +61,7 @@ fn walk(hash: &mut Sha256, root: &Path) -> io::Result<()> {
         for entry in entries {
             let path = entry.path();
             let metadata = path.symlink_metadata()?;
-            add(
-                hash,
-                path.strip_prefix(root).unwrap_or(&path).as_os_str().as_bytes(),
-            );
+            add(hash, path.strip_prefix(root).unwrap_or(&path).as_os_str().as_bytes());
             let facts = [
                 u64::from(metadata.mode()),
                 u64::from(metadata.uid()),

@@ -64,11 +64,7 @@ impl Image {
         let folder = store.root().join("bin");
         let path = folder.join(format!("helper-{}", digest()));
         if !is_there(&path) {
-            let aside = folder.join(format!(
-                ".{}-{:?}",
-                std::process::id(),
-                std::thread::current().id()
-            ));
+            let aside = folder.join(format!(".{}-{:?}", std::process::id(), std::thread::current().id()));
             let written = write_program(&aside).and_then(|()| fs::rename(&aside, &path));
             if written.is_err() {
                 let _ = fs::remove_file(&aside);
@@ -80,22 +76,14 @@ impl Image {
 }
 
 fn write_program(path: &Path) -> io::Result<()> {
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o500)
-        .open(path)?;
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o500).open(path)?;
     file.write_all(PROGRAM)?;
     file.sync_all()
 }
 
 fn digest() -> String {
     use sha2::{Digest, Sha256};
-    Sha256::digest(PROGRAM)
-        .iter()
-        .take(16)
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    Sha256::digest(PROGRAM).iter().take(16).map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn spawn(path: &Path, id: &str, socket: OwnedFd) -> io::Result<Child> {

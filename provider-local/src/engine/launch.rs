@@ -27,11 +27,8 @@ pub(super) fn start(shared: &Shared, plan: &BoxPlan) -> Result<RunningBox, Engin
     let journal = Journal::new(&plan.name, &plan.layers, plan.journal.clone());
     let folder = shared.store.create_box(&plan.id, &journal)?;
     trip(shared, Fault::AfterFolder)?;
-    let layers = plan
-        .layers
-        .iter()
-        .map(|key| shared.store.require_layer(key))
-        .collect::<Result<Vec<_>, _>>()?;
+    let layers =
+        plan.layers.iter().map(|key| shared.store.require_layer(key)).collect::<Result<Vec<_>, _>>()?;
     let state = shared.store.root();
     let prepared = root::prepare(&shared.config, &shared.facts, plan, &layers, folder.path(), state)?;
     trip(shared, Fault::AfterPlan)?;
@@ -60,9 +57,7 @@ pub(super) fn start(shared: &Shared, plan: &BoxPlan) -> Result<RunningBox, Engin
 
 fn trip(shared: &Shared, fault: Fault) -> Result<(), EngineError> {
     if shared.config.fault == Some(fault) {
-        return Err(EngineError::BadInput {
-            what: format!("a test made the start fail: {fault:?}"),
-        });
+        return Err(EngineError::BadInput { what: format!("a test made the start fail: {fault:?}") });
     }
     Ok(())
 }
@@ -71,16 +66,10 @@ fn check(plan: &BoxPlan, shared: &Shared) -> Result<(), EngineError> {
     let bad = |what: String| Err(EngineError::BadInput { what });
     let host_char = |c: char| c.is_ascii_alphanumeric() || c == '-';
     if plan.hostname.is_empty() || plan.hostname.len() > 63 || !plan.hostname.chars().all(host_char) {
-        return bad(format!(
-            "{:?} is no host name: 1 to 63 of a-z, A-Z, 0-9 and '-' are",
-            plan.hostname
-        ));
+        return bad(format!("{:?} is no host name: 1 to 63 of a-z, A-Z, 0-9 and '-' are", plan.hostname));
     }
     for path in &plan.reserved {
-        let plain = path
-            .components()
-            .skip(1)
-            .all(|part| matches!(part, std::path::Component::Normal(_)));
+        let plain = path.components().skip(1).all(|part| matches!(part, std::path::Component::Normal(_)));
         if !path.is_absolute() || !plain || path.components().count() < 2 {
             return bad(format!(
                 "the reserved path {path:?} is not absolute, or has '..' in it, or is the root"
@@ -112,10 +101,8 @@ struct Helper {
 
 impl Helper {
     fn start(shared: &Shared, id: &str) -> Result<Self, EngineError> {
-        let connection = |errno: rustix::io::Errno| EngineError::Connection {
-            id: id.to_owned(),
-            source: errno.into(),
-        };
+        let connection =
+            |errno: rustix::io::Errno| EngineError::Connection { id: id.to_owned(), source: errno.into() };
         let family = AddressFamily::UNIX;
         let (socket, other) =
             rustix::net::socketpair(family, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
@@ -124,45 +111,28 @@ impl Helper {
         rustix::net::sockopt::set_socket_timeout(&socket, Timeout::Send, Some(shared.config.request_limit))
             .map_err(connection)?;
         let child = shared.image.start(&shared.store, id, other)?;
-        let mut helper = Self {
-            id: id.to_owned(),
-            socket: Some(socket),
-            child: Some(child),
-            process: None,
-        };
-        let pid = helper
-            .child
-            .as_ref()
-            .and_then(|child| Pid::from_raw(i32::try_from(child.id()).ok()?));
+        let mut helper = Self { id: id.to_owned(), socket: Some(socket), child: Some(child), process: None };
+        let pid = helper.child.as_ref().and_then(|child| Pid::from_raw(i32::try_from(child.id()).ok()?));
         let pid = pid.ok_or_else(|| connection(rustix::io::Errno::SRCH))?;
         helper.process = Some(rustix::process::pidfd_open(pid, PidfdFlags::empty()).map_err(connection)?);
         Ok(helper)
     }
 
     fn broken(&self, source: impl Into<io::Error>) -> EngineError {
-        EngineError::Connection {
-            id: self.id.clone(),
-            source: source.into(),
-        }
+        EngineError::Connection { id: self.id.clone(), source: source.into() }
     }
 
     fn socket(&self) -> Result<&OwnedFd, EngineError> {
-        self.socket
-            .as_ref()
-            .ok_or_else(|| self.broken(io::ErrorKind::NotConnected))
+        self.socket.as_ref().ok_or_else(|| self.broken(io::ErrorKind::NotConnected))
     }
 
     fn send_plan(&self, bytes: &[u8], folder: &BoxDir) -> Result<(), EngineError> {
         let plan = sealed_file("plan", bytes, MemfdFlags::empty()).map_err(|error| self.broken(error))?;
         let own = rustix::process::pidfd_open(rustix::process::getpid(), PidfdFlags::empty());
         let own = own.map_err(|error| self.broken(error))?;
-        let lock = folder
-            .lock()
-            .ok_or_else(|| self.broken(io::ErrorKind::NotFound))?;
+        let lock = folder.lock().ok_or_else(|| self.broken(io::ErrorKind::NotFound))?;
         let fds = [plan.as_fd(), lock.as_fd(), own.as_fd()];
-        let request = Request::Plan {
-            length: bytes.len() as u64,
-        };
+        let request = Request::Plan { length: bytes.len() as u64 };
         wire::send(self.socket()?, &request, &fds).map_err(|error| self.broken(error))
     }
 
@@ -180,11 +150,7 @@ impl Helper {
         loop {
             if !self.wait_readable(deadline)? {
                 let limit = shared.config.start_limit;
-                return Err(EngineError::Timeout {
-                    id: self.id.clone(),
-                    what: "start",
-                    limit,
-                });
+                return Err(EngineError::Timeout { id: self.id.clone(), what: "start", limit });
             }
             let more = wire::receive(self.socket()?, &mut packet).map_err(|error| self.broken(error))?;
             if !more {
@@ -198,11 +164,7 @@ impl Helper {
                     let subject = subject.to_string_lossy();
                     return Err(EngineError::Start {
                         step,
-                        subject: if subject.is_empty() {
-                            String::new()
-                        } else {
-                            format!(" {subject:?}")
-                        },
+                        subject: if subject.is_empty() { String::new() } else { format!(" {subject:?}") },
                         source: io::Error::from_raw_os_error(errno),
                         advice: advice(&shared.facts, step, errno),
                     });
@@ -233,10 +195,8 @@ impl Helper {
 
     /// Hands the helper over to the thread that reads its socket.
     fn into_link(mut self, shared: &Shared) -> Result<(Arc<Link>, OwnedFd), EngineError> {
-        let missing = || EngineError::Connection {
-            id: self.id.clone(),
-            source: io::ErrorKind::NotConnected.into(),
-        };
+        let missing =
+            || EngineError::Connection { id: self.id.clone(), source: io::ErrorKind::NotConnected.into() };
         let process = self.process.take().ok_or_else(missing)?;
         let spare = process.try_clone().map_err(|error| self.broken(error))?;
         self.process = Some(spare);

@@ -54,9 +54,7 @@ pub(super) struct Link {
 
 impl std::fmt::Debug for Link {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("Link")
-            .field("id", &self.id)
-            .finish_non_exhaustive()
+        out.debug_struct("Link").field("id", &self.id).finish_non_exhaustive()
     }
 }
 
@@ -83,10 +81,8 @@ impl Link {
         });
         let (hand_over, take) = mpsc::sync_channel::<Child>(1);
         let reader = Arc::clone(&link);
-        let thread = std::thread::Builder::new()
-            .name(format!("box-{id}"))
-            .stack_size(256 << 10)
-            .spawn(move || {
+        let thread =
+            std::thread::Builder::new().name(format!("box-{id}")).stack_size(256 << 10).spawn(move || {
                 if let Ok(child) = take.recv() {
                     reader.read_until_end(child);
                 }
@@ -101,10 +97,7 @@ impl Link {
     }
 
     fn broken(&self, source: io::Error) -> EngineError {
-        EngineError::Connection {
-            id: self.id.clone(),
-            source,
-        }
+        EngineError::Connection { id: self.id.clone(), source }
     }
 
     fn ended(&self) -> EngineError {
@@ -131,13 +124,7 @@ impl Link {
             if *phase != Phase::Alive {
                 return Err(self.ended());
             }
-            lock(&self.waiting).insert(
-                id,
-                Waiting {
-                    answer: Some(sender),
-                    exit,
-                },
-            );
+            lock(&self.waiting).insert(id, Waiting { answer: Some(sender), exit });
         }
         if let Err(error) = self.send(request, fds) {
             lock(&self.waiting).remove(&id);
@@ -153,11 +140,7 @@ impl Link {
                 }
                 // The reader kills a command that starts after all, since nobody waits for it any more.
                 waiting.remove(&id);
-                Err(EngineError::Timeout {
-                    id: self.id.clone(),
-                    what,
-                    limit: self.limit,
-                })
+                Err(EngineError::Timeout { id: self.id.clone(), what, limit: self.limit })
             }
         }
     }
@@ -183,11 +166,7 @@ impl Link {
             if left.is_zero() {
                 return false;
             }
-            phase = self
-                .changed
-                .wait_timeout(phase, left)
-                .unwrap_or_else(PoisonError::into_inner)
-                .0;
+            phase = self.changed.wait_timeout(phase, left).unwrap_or_else(PoisonError::into_inner).0;
         }
         true
     }
@@ -256,12 +235,7 @@ impl Link {
     }
 
     fn kill_abandoned(&self, target: u32) {
-        let request = Request::Signal {
-            id: self.next_id(),
-            target,
-            signal: SIGKILL,
-            scope: Scope::Tree,
-        };
+        let request = Request::Signal { id: self.next_id(), target, signal: SIGKILL, scope: Scope::Tree };
         if let Err(error) = self.send(&request, &[]) {
             tracing::debug!(box_id = %self.id, %error, "a late command lives until the box ends");
         }

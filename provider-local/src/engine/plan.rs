@@ -168,11 +168,7 @@ impl BoxPlan {
 
     /// A box with this id that makes a layer on this base.
     pub fn build(id: impl Into<String>, base: Base) -> Self {
-        Self {
-            purpose: Purpose::Build,
-            identity: Identity::ROOT,
-            ..Self::run(id, base)
-        }
+        Self { purpose: Purpose::Build, identity: Identity::ROOT, ..Self::run(id, base) }
     }
 }
 

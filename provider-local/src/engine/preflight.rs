@@ -23,31 +23,13 @@ const STAGES: &[(&str, &[Step])] = &[
             Step::FirstProcess,
         ],
     ),
-    (
-        "tmpfs",
-        &[
-            Step::Tmpfs,
-            Step::MakeDir,
-            Step::WriteFile,
-            Step::MakeLink,
-            Step::Whiteout,
-            Step::Opaque,
-        ],
-    ),
+    ("tmpfs", &[Step::Tmpfs, Step::MakeDir, Step::WriteFile, Step::MakeLink, Step::Whiteout, Step::Opaque]),
     ("overlay", &[Step::Overlay]),
     ("root", &[Step::EnterRoot]),
     ("proc", &[Step::Proc]),
     (
         "mounts",
-        &[
-            Step::Bind,
-            Step::Devpts,
-            Step::Hide,
-            Step::ReadOnly,
-            Step::Reserve,
-            Step::Take,
-            Step::Loop,
-        ],
+        &[Step::Bind, Step::Devpts, Step::Hide, Step::ReadOnly, Step::Reserve, Step::Take, Step::Loop],
     ),
 ];
 
@@ -60,21 +42,11 @@ pub(super) fn run(engine: &Engine) -> Vec<Need> {
 }
 
 fn met(name: &'static str, detail: impl Into<String>) -> Need {
-    Need {
-        name,
-        ok: true,
-        detail: detail.into(),
-        fix: String::new(),
-    }
+    Need { name, ok: true, detail: detail.into(), fix: String::new() }
 }
 
 fn unmet(name: &'static str, detail: impl Into<String>, fix: impl Into<String>) -> Need {
-    Need {
-        name,
-        ok: false,
-        detail: detail.into(),
-        fix: fix.into(),
-    }
+    Need { name, ok: false, detail: detail.into(), fix: fix.into() }
 }
 
 fn pidfd() -> Need {
@@ -88,21 +60,16 @@ fn pidfd() -> Need {
 fn memory_program(engine: &Engine) -> Need {
     match engine.shared().image.in_memory() {
         Ok(_) => met("helper", "the helper is executed from memory"),
-        Err(error) => met(
-            "helper",
-            format!("the helper is executed from the state folder, since memory: {error}"),
-        ),
+        Err(error) => {
+            met("helper", format!("the helper is executed from the state folder, since memory: {error}"))
+        }
     }
 }
 
 fn state_folder(store: &Store) -> Need {
     match store.try_writing() {
         Ok(()) => met("state_folder", store.root().display().to_string()),
-        Err(error) => unmet(
-            "state_folder",
-            error.to_string(),
-            "choose a state folder that can be written",
-        ),
+        Err(error) => unmet("state_folder", error.to_string(), "choose a state folder that can be written"),
     }
 }
 
@@ -141,16 +108,9 @@ fn explain(engine: &Engine, error: &EngineError) -> Vec<Need> {
     let EngineError::Start { step, source, .. } = error else {
         return vec![unmet("start", error.to_string(), "")];
     };
-    let fix = advice(
-        &engine.shared().facts,
-        *step,
-        source.raw_os_error().unwrap_or_default(),
-    );
+    let fix = advice(&engine.shared().facts, *step, source.raw_os_error().unwrap_or_default());
     let fix = fix.trim_start_matches("; ");
-    let failed = STAGES
-        .iter()
-        .position(|(_, steps)| steps.contains(step))
-        .unwrap_or(0);
+    let failed = STAGES.iter().position(|(_, steps)| steps.contains(step)).unwrap_or(0);
     let need = |(index, (name, _)): (usize, &(&'static str, &[Step]))| {
         if index < failed {
             met(name, "works")

@@ -31,9 +31,7 @@ pub(super) struct Shared {
 
 impl std::fmt::Debug for Inner {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("Inner")
-            .field("id", &self.id)
-            .finish_non_exhaustive()
+        out.debug_struct("Inner").field("id", &self.id).finish_non_exhaustive()
     }
 }
 
@@ -53,9 +51,7 @@ impl Engine {
             image: Image::default(),
             running: Mutex::default(),
         };
-        Ok(Self {
-            shared: Arc::new(shared),
-        })
+        Ok(Self { shared: Arc::new(shared) })
     }
 
     /// The state folder.
@@ -68,16 +64,8 @@ impl Engine {
         let facts = &self.shared.facts;
         let user_namespace = facts.user_namespace();
         let kept = facts.groups.iter().copied().filter(|group| *group != facts.gid);
-        let kept_groups = if user_namespace {
-            kept.collect()
-        } else {
-            Vec::new()
-        };
-        Isolation {
-            user_namespace,
-            kept_groups,
-            cgroups: false,
-        }
+        let kept_groups = if user_namespace { kept.collect() } else { Vec::new() };
+        Isolation { user_namespace, kept_groups, cgroups: false }
     }
 
     /// Tests each thing that boxes need, once and for real, with a tiny box that is removed again. Needs that
@@ -133,11 +121,7 @@ impl Engine {
                 let there = self.shared.store.find_box(id)?.is_some();
                 inner.destroy()?;
                 self.known().remove(id);
-                Ok(if there {
-                    Removal::Removed
-                } else {
-                    Removal::AlreadyGone
-                })
+                Ok(if there { Removal::Removed } else { Removal::AlreadyGone })
             }
             None => Ok(self.shared.store.remove_box(id)?),
         }

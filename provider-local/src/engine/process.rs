@@ -61,18 +61,13 @@ impl ExitWait {
     /// # Errors
     /// [`EngineError::BoxEnded`] when the whole box ended first.
     pub fn wait(self) -> Result<Exit, EngineError> {
-        self.receiver
-            .blocking_recv()
-            .map_err(|_| EngineError::BoxEnded { id: self.box_id })
+        self.receiver.blocking_recv().map_err(|_| EngineError::BoxEnded { id: self.box_id })
     }
 }
 
 /// Starts a command.
 pub(super) fn spawn(link: &Link, box_id: &str, spec: &ExecSpec) -> Result<Process, EngineError> {
-    let system = |source| EngineError::Connection {
-        id: box_id.to_owned(),
-        source,
-    };
+    let system = |source| EngineError::Connection { id: box_id.to_owned(), source };
     let bytes = encode(spec)?;
     let length = bytes.len() as u64;
     let block = sealed_file("arguments", &bytes, MemfdFlags::empty()).map_err(system)?;
@@ -84,32 +79,12 @@ pub(super) fn spawn(link: &Link, box_id: &str, spec: &ExecSpec) -> Result<Proces
     };
     let (sender, receiver) = oneshot::channel();
     let id = link.next_id();
-    let request = Request::Exec {
-        id,
-        uid: spec.identity.uid,
-        gid: spec.identity.gid,
-        length,
-    };
-    let fds = [
-        block.as_fd(),
-        child_stdin.as_fd(),
-        child_stdout.as_fd(),
-        child_stderr.as_fd(),
-    ];
+    let request = Request::Exec { id, uid: spec.identity.uid, gid: spec.identity.gid, length };
+    let fds = [block.as_fd(), child_stdin.as_fd(), child_stdout.as_fd(), child_stderr.as_fd()];
     match link.ask(id, &request, &fds, Some(sender), "start the command")? {
         Answer::Started(pid) => {
-            let exit = ExitWait {
-                box_id: box_id.to_owned(),
-                receiver,
-            };
-            Ok(Process {
-                id,
-                pid,
-                stdin,
-                stdout,
-                stderr,
-                exit,
-            })
+            let exit = ExitWait { box_id: box_id.to_owned(), receiver };
+            Ok(Process { id, pid, stdin, stdout, stderr, exit })
         }
         Answer::Refused(step, source) => Err(refusal(spec, step, source)),
         Answer::Done(_) => Err(system(io::ErrorKind::InvalidData.into())),
@@ -121,11 +96,7 @@ fn refusal(spec: &ExecSpec, step: Step, source: io::Error) -> EngineError {
         Step::WorkingDirectory => spec.cwd.as_os_str().to_owned(),
         _ => spec.argv.first().cloned().unwrap_or_default(),
     };
-    EngineError::Exec {
-        step,
-        subject: subject.to_string_lossy().into_owned(),
-        source,
-    }
+    EngineError::Exec { step, subject: subject.to_string_lossy().into_owned(), source }
 }
 
 fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
@@ -133,25 +104,15 @@ fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
 }
 
 fn encode(spec: &ExecSpec) -> Result<Vec<u8>, EngineError> {
-    let bad = |what: &str| EngineError::BadInput {
-        what: what.to_owned(),
-    };
+    let bad = |what: &str| EngineError::BadInput { what: what.to_owned() };
     if spec.argv.is_empty() {
         return Err(bad("a command needs at least a program"));
     }
     if spec.groups.len() > MAX_GROUPS {
         return Err(bad("a command can have at most 64 supplementary groups"));
     }
-    let argv = spec
-        .argv
-        .iter()
-        .map(|text| c_text("an argument", text))
-        .collect::<Result<Vec<_>, _>>()?;
-    let env = spec
-        .env
-        .iter()
-        .map(|(name, value)| variable(name, value))
-        .collect::<Result<Vec<_>, _>>()?;
+    let argv = spec.argv.iter().map(|text| c_text("an argument", text)).collect::<Result<Vec<_>, _>>()?;
+    let env = spec.env.iter().map(|(name, value)| variable(name, value)).collect::<Result<Vec<_>, _>>()?;
     let cwd = c_text("the working directory", spec.cwd.as_os_str())?;
     let mut block = Vec::new();
     let arguments = argv.iter().map(CString::as_c_str);
@@ -162,21 +123,17 @@ fn encode(spec: &ExecSpec) -> Result<Vec<u8>, EngineError> {
 }
 
 fn c_text(what: &str, text: &OsStr) -> Result<CString, EngineError> {
-    CString::new(text.as_bytes()).map_err(|_| EngineError::BadInput {
-        what: format!("{what} contains a NUL byte"),
-    })
+    CString::new(text.as_bytes())
+        .map_err(|_| EngineError::BadInput { what: format!("{what} contains a NUL byte") })
 }
 
 fn variable(name: &OsStr, value: &OsStr) -> Result<CString, EngineError> {
     let name_bytes = name.as_bytes();
     if name_bytes.is_empty() || name_bytes.contains(&b'=') {
-        return Err(EngineError::BadInput {
-            what: format!("{name:?} is no name of a variable"),
-        });
+        return Err(EngineError::BadInput { what: format!("{name:?} is no name of a variable") });
     }
     let text = [name_bytes, b"=", value.as_bytes()].concat();
     // The value may be a secret, so the name alone is shown.
-    CString::new(text).map_err(|_| EngineError::BadInput {
-        what: format!("the variable {name:?} contains a NUL byte"),
-    })
+    CString::new(text)
+        .map_err(|_| EngineError::BadInput { what: format!("the variable {name:?} contains a NUL byte") })
 }

@@ -45,9 +45,7 @@ pub(super) struct Inner {
 
 impl fmt::Debug for RunningBox {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("RunningBox")
-            .field("id", &self.inner.id)
-            .finish_non_exhaustive()
+        out.debug_struct("RunningBox").field("id", &self.inner.id).finish_non_exhaustive()
     }
 }
 
@@ -90,12 +88,7 @@ impl RunningBox {
         };
         let link = &self.inner.link;
         let id = link.next_id();
-        let request = Request::Signal {
-            id,
-            target: process,
-            signal: number,
-            scope,
-        };
+        let request = Request::Signal { id, target: process, signal: number, scope };
         match link.ask(id, &request, &[], None, "send a signal")? {
             Answer::Refused(_, source) if source.raw_os_error() == Some(3) => Err(EngineError::NoProcess),
             Answer::Refused(_, source) => Err(EngineError::Signal { source }),
@@ -113,15 +106,7 @@ impl RunningBox {
     pub fn open(&self, path: &Path, flags: i32, mode: u32, who: Identity) -> Result<OwnedFd, EngineError> {
         let text = c_path(path)?;
         let flags = u32::try_from(flags).map_err(|_| bad("the flags of open are negative"))?;
-        let fd = self.file(
-            path,
-            who,
-            FileAction::Open {
-                path: &text,
-                flags,
-                mode,
-            },
-        )?;
+        let fd = self.file(path, who, FileAction::Open { path: &text, flags, mode })?;
         fd.ok_or_else(|| self.garbled())
     }
 
@@ -130,15 +115,7 @@ impl RunningBox {
     /// # Errors
     /// As for [`RunningBox::open`].
     pub fn mkdir(&self, path: &Path, mode: u32, who: Identity) -> Result<(), EngineError> {
-        self.file(
-            path,
-            who,
-            FileAction::MakeDir {
-                path: &c_path(path)?,
-                mode,
-            },
-        )
-        .map(drop)
+        self.file(path, who, FileAction::MakeDir { path: &c_path(path)?, mode }).map(drop)
     }
 
     /// Removes a file inside the box, as this user.
@@ -146,8 +123,7 @@ impl RunningBox {
     /// # Errors
     /// As for [`RunningBox::open`].
     pub fn unlink(&self, path: &Path, who: Identity) -> Result<(), EngineError> {
-        self.file(path, who, FileAction::Unlink { path: &c_path(path)? })
-            .map(drop)
+        self.file(path, who, FileAction::Unlink { path: &c_path(path)? }).map(drop)
     }
 
     /// Removes an empty folder inside the box, as this user.
@@ -155,8 +131,7 @@ impl RunningBox {
     /// # Errors
     /// As for [`RunningBox::open`].
     pub fn rmdir(&self, path: &Path, who: Identity) -> Result<(), EngineError> {
-        self.file(path, who, FileAction::RemoveDir { path: &c_path(path)? })
-            .map(drop)
+        self.file(path, who, FileAction::RemoveDir { path: &c_path(path)? }).map(drop)
     }
 
     /// Renames inside the box, as this user, in place of what has the new name.
@@ -164,15 +139,7 @@ impl RunningBox {
     /// # Errors
     /// As for [`RunningBox::open`].
     pub fn rename(&self, from: &Path, to: &Path, who: Identity) -> Result<(), EngineError> {
-        self.file(
-            from,
-            who,
-            FileAction::Rename {
-                from: &c_path(from)?,
-                to: &c_path(to)?,
-            },
-        )
-        .map(drop)
+        self.file(from, who, FileAction::Rename { from: &c_path(from)?, to: &c_path(to)? }).map(drop)
     }
 
     fn file(
@@ -183,28 +150,18 @@ impl RunningBox {
     ) -> Result<Option<OwnedFd>, EngineError> {
         let link = &self.inner.link;
         let id = link.next_id();
-        let request = Request::File {
-            id,
-            uid: who.uid,
-            gid: who.gid,
-            action,
-        };
+        let request = Request::File { id, uid: who.uid, gid: who.gid, action };
         match link.ask(id, &request, &[], None, "do a file operation")? {
             Answer::Done(fd) => Ok(fd),
-            Answer::Refused(step, source) => Err(EngineError::File {
-                step,
-                path: path.to_string_lossy().into_owned(),
-                source,
-            }),
+            Answer::Refused(step, source) => {
+                Err(EngineError::File { step, path: path.to_string_lossy().into_owned(), source })
+            }
             Answer::Started(_) => Err(self.garbled()),
         }
     }
 
     fn garbled(&self) -> EngineError {
-        EngineError::Connection {
-            id: self.inner.id.clone(),
-            source: io::ErrorKind::InvalidData.into(),
-        }
+        EngineError::Connection { id: self.inner.id.clone(), source: io::ErrorKind::InvalidData.into() }
     }
 
     /// Ends the box: SIGTERM to every process, SIGKILL to what is left after `grace` (at most 10 s). Comes
@@ -218,11 +175,7 @@ impl RunningBox {
     /// folder cannot be removed, which the next reap tries again.
     pub fn stop(&self, grace: Duration) -> Result<(), EngineError> {
         self.inner.end(grace)?;
-        if self.inner.purpose == Purpose::Run {
-            self.inner.discard()
-        } else {
-            Ok(())
-        }
+        if self.inner.purpose == Purpose::Run { self.inner.discard() } else { Ok(()) }
     }
 
     /// Turns what a build box changed into a layer: stops the box if it runs, and moves its upper folder into
@@ -262,15 +215,7 @@ impl Inner {
         let grace = grace.min(LONGEST_GRACE);
         let milliseconds = u32::try_from(grace.as_millis()).unwrap_or(u32::MAX);
         if self.link.is_alive()
-            && self
-                .link
-                .send(
-                    &Request::Shutdown {
-                        grace_milliseconds: milliseconds,
-                    },
-                    &[],
-                )
-                .is_err()
+            && self.link.send(&Request::Shutdown { grace_milliseconds: milliseconds }, &[]).is_err()
         {
             self.link.hang_up();
         }
@@ -313,18 +258,14 @@ impl Drop for Inner {
 }
 
 fn bad(what: &str) -> EngineError {
-    EngineError::BadInput {
-        what: what.to_owned(),
-    }
+    EngineError::BadInput { what: what.to_owned() }
 }
 
 fn c_path(path: &Path) -> Result<CString, EngineError> {
     const LONGEST: usize = 4095;
     let bytes = path.as_os_str().as_bytes();
     if !path.is_absolute() || bytes.len() > LONGEST {
-        return Err(bad(&format!(
-            "{path:?} is no absolute path of at most {LONGEST} bytes"
-        )));
+        return Err(bad(&format!("{path:?} is no absolute path of at most {LONGEST} bytes")));
     }
     CString::new(bytes).map_err(|_| bad(&format!("the path {path:?} contains a NUL byte")))
 }

@@ -42,11 +42,7 @@ pub(super) struct Packet {
 
 impl Packet {
     pub(super) fn new() -> Self {
-        Self {
-            bytes: [0; MAX_PACKET],
-            length: 0,
-            fd: None,
-        }
+        Self { bytes: [0; MAX_PACKET], length: 0, fd: None }
     }
 
     pub(super) fn bytes(&self) -> &[u8] {

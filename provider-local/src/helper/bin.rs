@@ -4,10 +4,7 @@
 //! the entry point, the panic handler, and the memory functions that the compiler calls.
 #![no_std]
 #![no_main]
-#![allow(
-    dead_code,
-    reason = "the driver's half of the shared modules is not used here"
-)]
+#![allow(dead_code, reason = "the driver's half of the shared modules is not used here")]
 
 mod codec;
 mod credentials;

@@ -132,10 +132,7 @@ pub(crate) struct PacketBuffer {
 impl PacketBuffer {
     /// An empty packet.
     pub(crate) const fn new() -> Self {
-        Self {
-            bytes: [0; MAX_PACKET],
-            used: 0,
-        }
+        Self { bytes: [0; MAX_PACKET], used: 0 }
     }
 
     /// What was put in so far.

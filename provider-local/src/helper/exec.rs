@@ -128,13 +128,7 @@ fn read_block(block: &'static [u8]) -> Option<Command> {
     let arguments = read_texts(&mut reader)?;
     let environment = read_texts(&mut reader)?;
     let whole = reader.is_empty() && arguments.count > 0;
-    whole.then_some(Command {
-        directory,
-        groups,
-        group_count,
-        arguments,
-        environment,
-    })
+    whole.then_some(Command { directory, groups, group_count, arguments, environment })
 }
 
 /// Notes where the texts begin and steps over them, so that a broken block is refused before anything is
@@ -189,11 +183,7 @@ fn execute(command: &Command) -> Errno {
 
 fn search_path(command: &Command) -> &'static [u8] {
     const DEFAULT: &[u8] = b"/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-    command
-        .environment
-        .iter()
-        .find_map(|text| text.to_bytes().strip_prefix(b"PATH="))
-        .unwrap_or(DEFAULT)
+    command.environment.iter().find_map(|text| text.to_bytes().strip_prefix(b"PATH=")).unwrap_or(DEFAULT)
 }
 
 /// Tries the program in each folder, as a shell does: a file that may not be executed is remembered, and the
@@ -203,10 +193,7 @@ fn search(program: &CStr, folders: &[u8], start: impl Fn(&CStr) -> Errno) -> Err
     if program.is_empty() {
         return verdict;
     }
-    for folder in folders
-        .split(|byte| *byte == b':')
-        .filter(|folder| !folder.is_empty())
-    {
+    for folder in folders.split(|byte| *byte == b':').filter(|folder| !folder.is_empty()) {
         let mut joined = [0_u8; MAX_PATH];
         let mut buffer = [0_u8; MAX_PATH];
         let Some(length) = join(&mut joined, folder, program.to_bytes()) else {
@@ -251,21 +238,13 @@ mod tests {
     #[test]
     fn the_search_goes_through_all_folders() {
         let (errno, seen) = searched(b"/a::/b", |_| Errno::NOENT);
-        assert_eq!(
-            (errno, seen),
-            (Errno::NOENT, vec!["/a/tool".to_owned(), "/b/tool".to_owned()])
-        );
+        assert_eq!((errno, seen), (Errno::NOENT, vec!["/a/tool".to_owned(), "/b/tool".to_owned()]));
     }
 
     #[test]
     fn a_forbidden_file_is_reported_when_nothing_better_is_found() {
-        let (errno, seen) = searched(b"/a:/b", |path| {
-            if path == c"/a/tool" {
-                Errno::ACCES
-            } else {
-                Errno::NOENT
-            }
-        });
+        let (errno, seen) =
+            searched(b"/a:/b", |path| if path == c"/a/tool" { Errno::ACCES } else { Errno::NOENT });
         assert_eq!((errno, seen.len()), (Errno::ACCES, 2));
     }
 

@@ -32,11 +32,8 @@ pub(crate) fn run<'a>(socket: Fd, go_ahead: Fd, header: &Header<'a>, mut actions
             sys::exit(0)
         }
         Err(failure) => {
-            let answer = Reply::Failed {
-                step: failure.step,
-                errno: failure.errno.0,
-                subject: failure.subject,
-            };
+            let answer =
+                Reply::Failed { step: failure.step, errno: failure.errno.0, subject: failure.subject };
             let _ = reply(socket, &answer, None);
             sys::exit(1)
         }
@@ -46,11 +43,7 @@ pub(crate) fn run<'a>(socket: Fd, go_ahead: Fd, header: &Header<'a>, mut actions
 type Failure<'a> = super::mounts::Failure<'a>;
 
 fn failed<'a>(step: Step) -> impl Fn(Errno) -> Failure<'a> {
-    move |errno| Failure {
-        step,
-        errno,
-        subject: c"",
-    }
+    move |errno| Failure { step, errno, subject: c"" }
 }
 
 fn set_up<'a>(go_ahead: Fd, header: &Header<'a>, actions: &mut Reader<'a>) -> Result<Init, Failure<'a>> {
@@ -123,10 +116,7 @@ impl Init {
             if socket_entry.seen != 0 && !self.take_request(&mut received) {
                 return;
             }
-            if self
-                .deadline
-                .is_some_and(|deadline| sys::now_milliseconds() >= deadline)
-            {
+            if self.deadline.is_some_and(|deadline| sys::now_milliseconds() >= deadline) {
                 let _ = sys::kill(-1, SIGKILL);
                 self.deadline = Some(u64::MAX);
             }
@@ -186,17 +176,10 @@ impl Init {
         };
         let id = entry.id;
         let answer = match entry.kind {
-            Kind::Running => Reply::Exited {
-                id,
-                status: ended.status,
-            },
+            Kind::Running => Reply::Exited { id, status: ended.status },
             // Exit code 0: the child has answered by itself.
             Kind::File if ended.status == 0 => return,
-            Kind::File => Reply::Refused {
-                id,
-                step: Step::FileChild,
-                errno: Errno::IO.0,
-            },
+            Kind::File => Reply::Refused { id, step: Step::FileChild, errno: Errno::IO.0 },
             // `learn_start` has made it running or refused it.
             Kind::Starting { .. } | Kind::Refused => return,
         };
@@ -219,11 +202,7 @@ impl Init {
                 let (step, Errno(errno)) = exec::read_status(message);
                 Reply::Refused { id, step, errno }
             }
-            _ => Reply::Refused {
-                id,
-                step: Step::Exec,
-                errno: Errno::IO.0,
-            },
+            _ => Reply::Refused { id, step: Step::Exec, errno: Errno::IO.0 },
         };
         let _ = reply(self.socket, &answer, None);
     }
@@ -239,28 +218,15 @@ impl Init {
         let outcome = match Request::decode(received.bytes()) {
             Some(Request::Exec { id, uid, gid, length }) => {
                 let streams = [received.fd(1), received.fd(2), received.fd(3)];
-                let request = ExecRequest {
-                    uid,
-                    gid,
-                    block: received.fd(0),
-                    length,
-                    streams,
-                };
+                let request = ExecRequest { uid, gid, block: received.fd(0), length, streams };
                 self.exec(id, &request).map_err(|failed| (id, failed))
             }
             Some(Request::File { id, uid, gid, action }) => {
                 let request = FileRequest { id, uid, gid, action };
                 self.file(&request).map_err(|failed| (id, failed))
             }
-            Some(Request::Signal {
-                id,
-                target,
-                signal,
-                scope,
-            }) => {
-                let answer = self
-                    .signal(target, signal, scope)
-                    .map_err(|errno| (Step::Signal, errno));
+            Some(Request::Signal { id, target, signal, scope }) => {
+                let answer = self.signal(target, signal, scope).map_err(|errno| (Step::Signal, errno));
                 answer
                     .map(|()| {
                         let _ = reply(self.socket, &Reply::Done { id }, None);

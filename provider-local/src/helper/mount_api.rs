@@ -29,14 +29,7 @@ fn address(text: &CStr) -> usize {
 
 /// mount(2).
 pub(crate) fn mount(source: &CStr, target: &CStr, kind: &CStr, flags: usize, options: &CStr) -> Answer<()> {
-    let arguments = [
-        address(source),
-        address(target),
-        address(kind),
-        flags,
-        address(options),
-        0,
-    ];
+    let arguments = [address(source), address(target), address(kind), flags, address(options), 0];
     // SAFETY: all texts end with a NUL.
     unsafe { call(nr::MOUNT, arguments) }.map(drop)
 }
@@ -63,14 +56,7 @@ pub(crate) fn fs_open(kind: &CStr) -> Answer<Fd> {
 
 /// Sets a value.
 pub(crate) fn fs_set(context: Fd, key: &CStr, value: &CStr) -> Answer<()> {
-    let arguments = [
-        number(context),
-        CONFIG_SET_STRING,
-        address(key),
-        address(value),
-        0,
-        0,
-    ];
+    let arguments = [number(context), CONFIG_SET_STRING, address(key), address(value), 0, 0];
     // SAFETY: both texts end with a NUL.
     unsafe { call(nr::FSCONFIG, arguments) }.map(drop)
 }
@@ -78,13 +64,7 @@ pub(crate) fn fs_set(context: Fd, key: &CStr, value: &CStr) -> Answer<()> {
 /// Sets a switch.
 pub(crate) fn fs_set_flag(context: Fd, key: &CStr) -> Answer<()> {
     // SAFETY: `key` ends with a NUL.
-    unsafe {
-        call(
-            nr::FSCONFIG,
-            [number(context), CONFIG_SET_FLAG, address(key), 0, 0, 0],
-        )
-    }
-    .map(drop)
+    unsafe { call(nr::FSCONFIG, [number(context), CONFIG_SET_FLAG, address(key), 0, 0, 0]) }.map(drop)
 }
 
 /// Makes the file system that was configured.
@@ -98,12 +78,7 @@ pub(crate) fn fs_create(context: Fd) -> Answer<()> {
 pub(crate) fn fs_mount(context: Fd, attributes: usize) -> Answer<Fd> {
     const FSMOUNT_CLOEXEC: usize = 1;
     // SAFETY: this call takes no pointer.
-    fd(unsafe {
-        call(
-            nr::FSMOUNT,
-            [number(context), FSMOUNT_CLOEXEC, attributes, 0, 0, 0],
-        )
-    }?)
+    fd(unsafe { call(nr::FSMOUNT, [number(context), FSMOUNT_CLOEXEC, attributes, 0, 0, 0]) }?)
 }
 
 /// A copy of the mount at `path`, attached nowhere yet.
@@ -111,12 +86,7 @@ pub(crate) fn open_tree(folder: Fd, path: &CStr, recursive: bool) -> Answer<Fd> 
     const OPEN_TREE_CLONE: u32 = 1;
     let flags = OPEN_TREE_CLONE | O_CLOEXEC | AT_EMPTY_PATH | if recursive { AT_RECURSIVE } else { 0 };
     // SAFETY: `path` ends with a NUL.
-    fd(unsafe {
-        call(
-            nr::OPEN_TREE,
-            [number(folder), address(path), flags as usize, 0, 0, 0],
-        )
-    }?)
+    fd(unsafe { call(nr::OPEN_TREE, [number(folder), address(path), flags as usize, 0, 0, 0]) }?)
 }
 
 /// Adds attributes to a mount, and with `recursive` to all below it.
@@ -124,14 +94,8 @@ pub(crate) fn restrict(mount: Fd, attributes: u64, recursive: bool) -> Answer<()
     let flags = AT_EMPTY_PATH | if recursive { AT_RECURSIVE } else { 0 };
     // struct mount_attr: set, clear, propagation, user namespace.
     let record = [attributes, 0_u64, 0, 0];
-    let arguments = [
-        number(mount),
-        address(c""),
-        flags as usize,
-        record.as_ptr() as usize,
-        size_of_val(&record),
-        0,
-    ];
+    let arguments =
+        [number(mount), address(c""), flags as usize, record.as_ptr() as usize, size_of_val(&record), 0];
     // SAFETY: the text ends with a NUL; the record has the layout and the size that are given.
     unsafe { call(nr::MOUNT_SETATTR, arguments) }.map(drop)
 }
@@ -141,14 +105,7 @@ pub(crate) fn attach(mount: Fd, path: &CStr) -> Answer<()> {
     const FROM_EMPTY_PATH: usize = 0x4;
     const TO_FOLLOW_LINKS: usize = 0x10;
     let flags = FROM_EMPTY_PATH | TO_FOLLOW_LINKS;
-    let arguments = [
-        number(mount),
-        address(c""),
-        number(AT_CWD),
-        address(path),
-        flags,
-        0,
-    ];
+    let arguments = [number(mount), address(c""), number(AT_CWD), address(path), flags, 0];
     // SAFETY: both texts end with a NUL.
     unsafe { call(nr::MOVE_MOUNT, arguments) }.map(drop)
 }
@@ -156,14 +113,7 @@ pub(crate) fn attach(mount: Fd, path: &CStr) -> Answer<()> {
 /// Attaches a mount onto an open folder.
 pub(crate) fn attach_onto(mount: Fd, folder: Fd) -> Answer<()> {
     const FROM_AND_TO_EMPTY_PATH: usize = 0x4 | 0x40;
-    let arguments = [
-        number(mount),
-        address(c""),
-        number(folder),
-        address(c""),
-        FROM_AND_TO_EMPTY_PATH,
-        0,
-    ];
+    let arguments = [number(mount), address(c""), number(folder), address(c""), FROM_AND_TO_EMPTY_PATH, 0];
     // SAFETY: both texts end with a NUL.
     unsafe { call(nr::MOVE_MOUNT, arguments) }.map(drop)
 }

@@ -25,21 +25,12 @@ pub(crate) struct Failure<'a> {
 
 /// Carries out all actions that follow the header.
 pub(crate) fn carry_out<'a>(reader: &mut Reader<'a>, user_namespace: bool) -> Result<(), Failure<'a>> {
-    let mut state = State {
-        taken: [-1; MAX_SLOTS],
-        keep_owner: user_namespace,
-    };
+    let mut state = State { taken: [-1; MAX_SLOTS], keep_owner: user_namespace };
     while !reader.is_empty() {
-        let unreadable = Failure {
-            step: Step::ReadPlan,
-            errno: Errno::BADMSG,
-            subject: c"",
-        };
+        let unreadable = Failure { step: Step::ReadPlan, errno: Errno::BADMSG, subject: c"" };
         let action = Action::decode(reader).ok_or(unreadable)?;
         let (step, subject) = describe(&action);
-        state
-            .act(&action)
-            .map_err(|errno| Failure { step, errno, subject })?;
+        state.act(&action).map_err(|errno| Failure { step, errno, subject })?;
     }
     Ok(())
 }
@@ -74,11 +65,7 @@ struct State {
 impl State {
     fn act(&mut self, action: &Action<'_>) -> Answer<()> {
         match *action {
-            Action::Tmpfs {
-                target,
-                options,
-                flags,
-            } => tmpfs(target, options, flags),
+            Action::Tmpfs { target, options, flags } => tmpfs(target, options, flags),
             Action::Dir { path, owner } => self.make_dir(path, owner),
             Action::File { path, owner, data } => self.write_file(path, owner, data),
             Action::Link { path, target } => sys::symlink(target, path),
@@ -88,20 +75,12 @@ impl State {
             Action::Take { source, slot, flags } => self.take(source, slot, flags),
             Action::Enter { root } => enter(root),
             Action::Bind { slot, target, flags } => self.bind(slot, target, flags),
-            Action::Proc { target } => api::mount(
-                c"proc",
-                target,
-                c"proc",
-                api::MS_NOSUID | api::MS_NODEV | api::MS_NOEXEC,
-                c"",
-            ),
-            Action::Devpts { target, options } => api::mount(
-                c"devpts",
-                target,
-                c"devpts",
-                api::MS_NOSUID | api::MS_NOEXEC,
-                options,
-            ),
+            Action::Proc { target } => {
+                api::mount(c"proc", target, c"proc", api::MS_NOSUID | api::MS_NODEV | api::MS_NOEXEC, c"")
+            }
+            Action::Devpts { target, options } => {
+                api::mount(c"devpts", target, c"devpts", api::MS_NOSUID | api::MS_NOEXEC, options)
+            }
             Action::Hide { path } => hide(path),
             Action::ReadOnly { path } => {
                 let flags = Flags::READ_ONLY.and(Flags::OPTIONAL).and(Flags::RECURSIVE);
@@ -233,10 +212,7 @@ fn reserve(path: &CStr, parents: bool) -> Answer<()> {
         }
     }
     make_missing_dir(path)?;
-    let flags = Flags::READ_ONLY
-        .and(Flags::NO_SUID)
-        .and(Flags::NO_DEV)
-        .and(Flags::RECURSIVE);
+    let flags = Flags::READ_ONLY.and(Flags::NO_SUID).and(Flags::NO_DEV).and(Flags::RECURSIVE);
     bind_onto(path, path, flags)
 }
 
@@ -280,9 +256,6 @@ mod tests {
 
     #[test]
     fn attributes_are_numbered_as_the_kernel_does() {
-        assert_eq!(
-            attributes(Flags::READ_ONLY.and(Flags::NO_EXEC).and(Flags::RECURSIVE)),
-            9
-        );
+        assert_eq!(attributes(Flags::READ_ONLY.and(Flags::NO_EXEC).and(Flags::RECURSIVE)), 9);
     }
 }

@@ -12,11 +12,7 @@ const MAX_OPTIONS: usize = 4096;
 
 /// Marks a directory so that an overlay shows nothing of the layers below it.
 pub(crate) fn mark_opaque(path: &CStr, user_marks: bool) -> Answer<()> {
-    let name = if user_marks {
-        c"user.overlay.opaque"
-    } else {
-        c"trusted.overlay.opaque"
-    };
+    let name = if user_marks { c"user.overlay.opaque" } else { c"trusted.overlay.opaque" };
     sys::set_attribute(path, name, b"y")
 }
 
@@ -30,13 +26,7 @@ pub(crate) fn mount(overlay: &Overlay<'_>) -> Answer<()> {
     if !can_stage || !overlaps(overlay) {
         return attempt(overlay, overlay.mask, overlay.base);
     }
-    let floor = Overlay {
-        target: overlay.stage,
-        layers: Texts::new(&[]),
-        upper: c"",
-        work: c"",
-        ..*overlay
-    };
+    let floor = Overlay { target: overlay.stage, layers: Texts::new(&[]), upper: c"", work: c"", ..*overlay };
     attempt(&floor, floor.mask, floor.base)?;
     attempt(overlay, c"", overlay.stage)
 }
@@ -48,11 +38,7 @@ fn overlaps(overlay: &Overlay<'_>) -> bool {
     if overlay.layers.iter().next().is_none() {
         return false;
     }
-    let probe = Overlay {
-        upper: c"",
-        work: c"",
-        ..*overlay
-    };
+    let probe = Overlay { upper: c"", work: c"", ..*overlay };
     let Ok(context) = api::fs_open(c"overlay") else {
         return true;
     };
@@ -116,11 +102,7 @@ fn configure(context: Fd, overlay: &Overlay<'_>, mask: &CStr, base: &CStr) -> An
 }
 
 fn mount_flags(overlay: &Overlay<'_>) -> Flags {
-    if overlay.upper.is_empty() {
-        overlay.flags.and(Flags::READ_ONLY)
-    } else {
-        overlay.flags
-    }
+    if overlay.upper.is_empty() { overlay.flags.and(Flags::READ_ONLY) } else { overlay.flags }
 }
 
 fn open_real_folder(path: &CStr) -> Answer<Fd> {
@@ -136,10 +118,7 @@ fn attach_to_real_folder(mount: Fd, target: &CStr) -> Answer<()> {
 
 fn mount_old(overlay: &Overlay<'_>, mask: &CStr, base: &CStr) -> Answer<()> {
     sys::close(open_real_folder(overlay.target)?);
-    let mut options = Options {
-        text: [0; MAX_OPTIONS],
-        used: 0,
-    };
+    let mut options = Options { text: [0; MAX_OPTIONS], used: 0 };
     options.put(b"lowerdir=")?;
     for (index, lower) in lowers(overlay, mask, base).enumerate() {
         if index > 0 {
@@ -170,10 +149,7 @@ struct Options {
 impl Options {
     fn put(&mut self, bytes: &[u8]) -> Answer<()> {
         let end = self.used.checked_add(bytes.len()).ok_or(Errno::BIG)?;
-        self.text
-            .get_mut(self.used..end)
-            .ok_or(Errno::BIG)?
-            .copy_from_slice(bytes);
+        self.text.get_mut(self.used..end).ok_or(Errno::BIG)?.copy_from_slice(bytes);
         self.used = end;
         Ok(())
     }
@@ -195,20 +171,14 @@ mod tests {
 
     #[test]
     fn separators_in_paths_are_escaped() {
-        let mut options = Options {
-            text: [0; MAX_OPTIONS],
-            used: 0,
-        };
+        let mut options = Options { text: [0; MAX_OPTIONS], used: 0 };
         options.put_escaped(b"/a:b,c\\d").expect("fits");
         assert_eq!(options.text.get(..options.used), Some(&b"/a\\:b\\,c\\\\d"[..]));
     }
 
     #[test]
     fn options_longer_than_a_page_are_refused() {
-        let mut options = Options {
-            text: [0; MAX_OPTIONS],
-            used: 0,
-        };
+        let mut options = Options { text: [0; MAX_OPTIONS], used: 0 };
         assert_eq!(options.put(&[b'x'; MAX_OPTIONS]), Ok(()));
         assert_eq!(options.put(b"y"), Err(Errno::BIG));
     }

@@ -36,26 +36,11 @@ pub(crate) enum Request<'a> {
     /// The first packet. Descriptors: the plan, the lock of the box, a pidfd of the driver.
     Plan { length: u64 },
     /// Start a command. Descriptors: the argument block (`length` bytes), stdin, stdout, stderr.
-    Exec {
-        id: u32,
-        uid: u32,
-        gid: u32,
-        length: u64,
-    },
+    Exec { id: u32, uid: u32, gid: u32, length: u64 },
     /// Signal the command that request `target` started.
-    Signal {
-        id: u32,
-        target: u32,
-        signal: u32,
-        scope: Scope,
-    },
+    Signal { id: u32, target: u32, signal: u32, scope: Scope },
     /// A file operation.
-    File {
-        id: u32,
-        uid: u32,
-        gid: u32,
-        action: FileAction<'a>,
-    },
+    File { id: u32, uid: u32, gid: u32, action: FileAction<'a> },
     /// End every process: SIGTERM, then SIGKILL after the grace.
     Shutdown { grace_milliseconds: u32 },
 }
@@ -68,11 +53,7 @@ pub(crate) enum Reply<'a> {
     /// The box accepts requests.
     Ready,
     /// The box could not be made and is gone. `subject` names the thing, and may be empty.
-    Failed {
-        step: Step,
-        errno: i32,
-        subject: &'a CStr,
-    },
+    Failed { step: Step, errno: i32, subject: &'a CStr },
     /// The command of request `id` runs; `pid` is its number inside the box.
     Started { id: u32, pid: u32 },
     /// Its process ended with this wait status.
@@ -115,21 +96,11 @@ impl<'a> FileAction<'a> {
 
     fn decode(reader: &mut Reader<'a>) -> Option<Self> {
         Some(match reader.u8()? {
-            1 => FileAction::Open {
-                path: reader.text()?,
-                flags: reader.u32()?,
-                mode: reader.u32()?,
-            },
-            2 => FileAction::MakeDir {
-                path: reader.text()?,
-                mode: reader.u32()?,
-            },
+            1 => FileAction::Open { path: reader.text()?, flags: reader.u32()?, mode: reader.u32()? },
+            2 => FileAction::MakeDir { path: reader.text()?, mode: reader.u32()? },
             3 => FileAction::Unlink { path: reader.text()? },
             4 => FileAction::RemoveDir { path: reader.text()? },
-            5 => FileAction::Rename {
-                from: reader.text()?,
-                to: reader.text()?,
-            },
+            5 => FileAction::Rename { from: reader.text()?, to: reader.text()? },
             _ => return None,
         })
     }
@@ -150,12 +121,7 @@ impl<'a> Request<'a> {
                 sink.u32(gid)?;
                 sink.u64(length)
             }
-            Request::Signal {
-                id,
-                target,
-                signal,
-                scope,
-            } => {
+            Request::Signal { id, target, signal, scope } => {
                 sink.u8(3)?;
                 sink.u32(id)?;
                 sink.u32(target)?;
@@ -180,9 +146,7 @@ impl<'a> Request<'a> {
     pub(crate) fn decode(bytes: &'a [u8]) -> Option<Self> {
         let mut reader = Reader::new(bytes);
         let request = match reader.u8()? {
-            1 => Request::Plan {
-                length: reader.u64()?,
-            },
+            1 => Request::Plan { length: reader.u64()? },
             2 => Request::Exec {
                 id: reader.u32()?,
                 uid: reader.u32()?,
@@ -205,9 +169,7 @@ impl<'a> Request<'a> {
                 gid: reader.u32()?,
                 action: FileAction::decode(&mut reader)?,
             },
-            5 => Request::Shutdown {
-                grace_milliseconds: reader.u32()?,
-            },
+            5 => Request::Shutdown { grace_milliseconds: reader.u32()? },
             _ => return None,
         };
         reader.is_empty().then_some(request)
@@ -255,25 +217,11 @@ impl<'a> Reply<'a> {
         let reply = match reader.u8()? {
             1 => Reply::Born,
             2 => Reply::Ready,
-            3 => Reply::Failed {
-                step: reader.step()?,
-                errno: reader.i32()?,
-                subject: reader.text()?,
-            },
-            4 => Reply::Started {
-                id: reader.u32()?,
-                pid: reader.u32()?,
-            },
-            5 => Reply::Exited {
-                id: reader.u32()?,
-                status: reader.u32()?,
-            },
+            3 => Reply::Failed { step: reader.step()?, errno: reader.i32()?, subject: reader.text()? },
+            4 => Reply::Started { id: reader.u32()?, pid: reader.u32()? },
+            5 => Reply::Exited { id: reader.u32()?, status: reader.u32()? },
             6 => Reply::Done { id: reader.u32()? },
-            7 => Reply::Refused {
-                id: reader.u32()?,
-                step: reader.step()?,
-                errno: reader.i32()?,
-            },
+            7 => Reply::Refused { id: reader.u32()?, step: reader.step()?, errno: reader.i32()? },
             _ => return None,
         };
         reader.is_empty().then_some(reply)

@@ -47,11 +47,7 @@ impl Owner {
 
     /// These permission bits, and the owner that creation gives.
     pub(crate) const fn mode(mode: u32) -> Self {
-        Self {
-            mode,
-            uid: Self::KEEP,
-            gid: Self::KEEP,
-        }
+        Self { mode, uid: Self::KEEP, gid: Self::KEEP }
     }
 }
 
@@ -132,19 +128,11 @@ pub(crate) struct Overlay<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action<'a> {
     /// A tmpfs with these options.
-    Tmpfs {
-        target: &'a CStr,
-        options: &'a CStr,
-        flags: Flags,
-    },
+    Tmpfs { target: &'a CStr, options: &'a CStr, flags: Flags },
     /// A directory; an existing one is kept, with its contents.
     Dir { path: &'a CStr, owner: Owner },
     /// A new file.
-    File {
-        path: &'a CStr,
-        owner: Owner,
-        data: &'a [u8],
-    },
+    File { path: &'a CStr, owner: Owner, data: &'a [u8] },
     /// A symbolic link.
     Link { path: &'a CStr, target: &'a CStr },
     /// A whiteout.
@@ -154,19 +142,11 @@ pub(crate) enum Action<'a> {
     /// An overlay.
     Overlay(Overlay<'a>),
     /// A path of this machine is kept at hand, as number `slot`, for a later [`Action::Bind`].
-    Take {
-        source: &'a CStr,
-        slot: u8,
-        flags: Flags,
-    },
+    Take { source: &'a CStr, slot: u8, flags: Flags },
     /// The directory becomes the root and the old root disappears; from here on paths are the box's own.
     Enter { root: &'a CStr },
     /// What was taken appears in the box.
-    Bind {
-        slot: u8,
-        target: &'a CStr,
-        flags: Flags,
-    },
+    Bind { slot: u8, target: &'a CStr, flags: Flags },
     /// A fresh procfs.
     Proc { target: &'a CStr },
     /// Fresh pseudo terminals.
@@ -187,10 +167,7 @@ impl Header<'_> {
         sink.u8(u8::from(self.no_new_privileges))?;
         sink.u64(self.capabilities)?;
         sink.text(self.hostname)?;
-        let maps = self.user_namespace.unwrap_or(IdMaps {
-            users: &[],
-            groups: &[],
-        });
+        let maps = self.user_namespace.unwrap_or(IdMaps { users: &[], groups: &[] });
         sink.bytes(maps.users)?;
         sink.bytes(maps.groups)
     }
@@ -203,16 +180,8 @@ impl<'a> Header<'a> {
         let no_new_privileges = flag(reader)?;
         let capabilities = reader.u64()?;
         let hostname = reader.text()?;
-        let maps = IdMaps {
-            users: reader.bytes()?,
-            groups: reader.bytes()?,
-        };
-        Some(Self {
-            user_namespace: mapped.then_some(maps),
-            no_new_privileges,
-            capabilities,
-            hostname,
-        })
+        let maps = IdMaps { users: reader.bytes()?, groups: reader.bytes()? };
+        Some(Self { user_namespace: mapped.then_some(maps), no_new_privileges, capabilities, hostname })
     }
 }
 
@@ -220,11 +189,7 @@ impl<'a> Action<'a> {
     /// Appends the action.
     pub(crate) fn encode(&self, sink: &mut impl Sink) -> Option<()> {
         match *self {
-            Action::Tmpfs {
-                target,
-                options,
-                flags,
-            } => {
+            Action::Tmpfs { target, options, flags } => {
                 tagged(sink, 1, &[target, options])?;
                 sink.u32(flags.0)
             }
@@ -276,29 +241,14 @@ impl<'a> Action<'a> {
     /// The next action; `None` when the bytes make no sense.
     pub(crate) fn decode(reader: &mut Reader<'a>) -> Option<Self> {
         Some(match reader.u8()? {
-            1 => Action::Tmpfs {
-                target: reader.text()?,
-                options: reader.text()?,
-                flags: Flags(reader.u32()?),
-            },
-            2 => Action::Dir {
-                path: reader.text()?,
-                owner: Owner::decode(reader)?,
-            },
-            3 => Action::File {
-                path: reader.text()?,
-                owner: Owner::decode(reader)?,
-                data: reader.bytes()?,
-            },
-            4 => Action::Link {
-                path: reader.text()?,
-                target: reader.text()?,
-            },
+            1 => {
+                Action::Tmpfs { target: reader.text()?, options: reader.text()?, flags: Flags(reader.u32()?) }
+            }
+            2 => Action::Dir { path: reader.text()?, owner: Owner::decode(reader)? },
+            3 => Action::File { path: reader.text()?, owner: Owner::decode(reader)?, data: reader.bytes()? },
+            4 => Action::Link { path: reader.text()?, target: reader.text()? },
             5 => Action::Whiteout { path: reader.text()? },
-            6 => Action::Opaque {
-                path: reader.text()?,
-                user_marks: flag(reader)?,
-            },
+            6 => Action::Opaque { path: reader.text()?, user_marks: flag(reader)? },
             7 => Action::Overlay(Overlay {
                 target: reader.text()?,
                 mask: reader.text()?,
@@ -310,29 +260,13 @@ impl<'a> Action<'a> {
                 flags: Flags(reader.u32()?),
             }),
             8 => Action::Enter { root: reader.text()? },
-            9 => Action::Bind {
-                target: reader.text()?,
-                slot: reader.u8()?,
-                flags: Flags(reader.u32()?),
-            },
-            10 => Action::Proc {
-                target: reader.text()?,
-            },
-            11 => Action::Devpts {
-                target: reader.text()?,
-                options: reader.text()?,
-            },
+            9 => Action::Bind { target: reader.text()?, slot: reader.u8()?, flags: Flags(reader.u32()?) },
+            10 => Action::Proc { target: reader.text()? },
+            11 => Action::Devpts { target: reader.text()?, options: reader.text()? },
             12 => Action::Hide { path: reader.text()? },
             13 => Action::ReadOnly { path: reader.text()? },
-            14 => Action::Reserve {
-                path: reader.text()?,
-                parents: flag(reader)?,
-            },
-            15 => Action::Take {
-                source: reader.text()?,
-                slot: reader.u8()?,
-                flags: Flags(reader.u32()?),
-            },
+            14 => Action::Reserve { path: reader.text()?, parents: flag(reader)? },
+            15 => Action::Take { source: reader.text()?, slot: reader.u8()?, flags: Flags(reader.u32()?) },
             _ => return None,
         })
     }
@@ -346,11 +280,7 @@ impl Owner {
     }
 
     fn decode(reader: &mut Reader<'_>) -> Option<Self> {
-        Some(Self {
-            mode: reader.u32()?,
-            uid: reader.u32()?,
-            gid: reader.u32()?,
-        })
+        Some(Self { mode: reader.u32()?, uid: reader.u32()?, gid: reader.u32()? })
     }
 }
 

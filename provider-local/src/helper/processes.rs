@@ -21,13 +21,7 @@ struct Process {
     member: bool,
 }
 
-const NOBODY: Process = Process {
-    pid: 0,
-    parent: 0,
-    session: 0,
-    dead: true,
-    member: false,
-};
+const NOBODY: Process = Process { pid: 0, parent: 0, session: 0, dead: true, member: false };
 
 /// Signals the session of `leader` and everything that descends from its members. SIGKILL goes on until a
 /// look at /proc finds nobody left, so that a process cannot escape by forking. Says whether anybody was
@@ -66,11 +60,7 @@ fn mark_members(seen: &mut [Process], leader: u32) {
             let Some(process) = seen.get(index).copied() else {
                 break;
             };
-            if !process.member
-                && seen
-                    .iter()
-                    .any(|other| other.member && other.pid == process.parent)
-            {
+            if !process.member && seen.iter().any(|other| other.member && other.pid == process.parent) {
                 changed = true;
                 if let Some(process) = seen.get_mut(index) {
                     process.member = true;
@@ -109,10 +99,7 @@ fn for_each_pid(folder: Fd, mut each: impl FnMut(u32)) -> Answer<()> {
         }
         let mut rest = buffer.get(..filled).unwrap_or(&[]);
         while let Some(length) = rest.get(LENGTH_AT..LENGTH_AT + 2) {
-            let length = length
-                .iter()
-                .rev()
-                .fold(0, |sum, byte| sum << 8 | usize::from(*byte));
+            let length = length.iter().rev().fold(0, |sum, byte| sum << 8 | usize::from(*byte));
             // The kernel's numbers are little-endian on both machines that this is built for.
             let Some((entry, next)) = rest.split_at_checked(length) else {
                 break;
@@ -129,10 +116,7 @@ fn for_each_pid(folder: Fd, mut each: impl FnMut(u32)) -> Answer<()> {
 }
 
 fn read_process(proc: Fd, pid: u32) -> Option<Process> {
-    let mut name = Name {
-        text: [0; 24],
-        used: 0,
-    };
+    let mut name = Name { text: [0; 24], used: 0 };
     name.put_number(pid)?;
     name.put(b"/stat")?;
     let mut path = [0_u8; 25];
@@ -152,21 +136,12 @@ fn parse_stat(pid: u32, text: &[u8]) -> Option<Process> {
     let _group = fields.next()?;
     let session = parse_number(fields.next()?)?;
     let dead = matches!(state, b"Z" | b"X");
-    Some(Process {
-        pid,
-        parent,
-        session,
-        dead,
-        member: false,
-    })
+    Some(Process { pid, parent, session, dead, member: false })
 }
 
 /// A decimal number that ends at the slice's end or at a NUL.
 fn parse_number(text: &[u8]) -> Option<u32> {
-    let digits = text
-        .split(|byte| *byte == 0)
-        .next()
-        .filter(|digits| !digits.is_empty())?;
+    let digits = text.split(|byte| *byte == 0).next().filter(|digits| !digits.is_empty())?;
     digits.iter().try_fold(0_u32, |sum, digit| {
         let digit = digit.checked_sub(b'0').filter(|digit| *digit < 10)?;
         sum.checked_mul(10)?.checked_add(u32::from(digit))
@@ -208,14 +183,8 @@ impl Name {
 
 /// Opens a file of /proc/PID.
 pub(crate) fn open_proc_file(proc: Fd, pid: u32, file: &[u8], flags: u32) -> Answer<Fd> {
-    let mut name = Name {
-        text: [0; 24],
-        used: 0,
-    };
-    let filled = name
-        .put_number(pid)
-        .and_then(|()| name.put(b"/"))
-        .and_then(|()| name.put(file));
+    let mut name = Name { text: [0; 24], used: 0 };
+    let filled = name.put_number(pid).and_then(|()| name.put(b"/")).and_then(|()| name.put(file));
     filled.ok_or(sys::Errno::NAMETOOLONG)?;
     let mut path = [0_u8; 25];
     sys::open(proc, copy_text(&mut path, name.filled())?, flags, 0)
@@ -245,10 +214,7 @@ mod tests {
     #[test]
     fn numbers_are_written() {
         for number in [0, 7, 10, 4_294_967_295] {
-            let mut name = Name {
-                text: [0; 24],
-                used: 0,
-            };
+            let mut name = Name { text: [0; 24], used: 0 };
             name.put_number(number).expect("fits");
             assert_eq!(name.filled(), number.to_string().as_bytes());
         }
@@ -256,13 +222,7 @@ mod tests {
 
     #[test]
     fn members_are_the_session_and_all_descendants() {
-        let process = |pid, parent, session| Process {
-            pid,
-            parent,
-            session,
-            dead: false,
-            member: false,
-        };
+        let process = |pid, parent, session| Process { pid, parent, session, dead: false, member: false };
         // 10 leads; 11 is its child in the session; 13 descends through 12, which left the session; 20 is
         // somebody else; 14 was handed to process 1 but kept the session.
         let mut seen = [
@@ -274,11 +234,8 @@ mod tests {
             process(14, 1, 10),
         ];
         mark_members(&mut seen, 10);
-        let members: Vec<u32> = seen
-            .iter()
-            .filter(|process| process.member)
-            .map(|process| process.pid)
-            .collect();
+        let members: Vec<u32> =
+            seen.iter().filter(|process| process.member).map(|process| process.pid).collect();
         assert_eq!(members, [13, 10, 11, 12, 14]);
     }
 

@@ -42,12 +42,7 @@ struct Control {
 }
 
 impl Control {
-    const EMPTY: Control = Control {
-        length: 0,
-        level: 0,
-        kind: 0,
-        fds: [-1; 6],
-    };
+    const EMPTY: Control = Control { length: 0, level: 0, kind: 0, fds: [-1; 6] };
 }
 
 /// A packet as it arrived.
@@ -68,11 +63,7 @@ impl core::fmt::Debug for Received {
 
 impl Received {
     pub(crate) const fn new() -> Self {
-        Self {
-            bytes: [0; MAX_PACKET],
-            length: 0,
-            fds: [-1; MAX_FDS],
-        }
+        Self { bytes: [0; MAX_PACKET], length: 0, fds: [-1; MAX_FDS] }
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {
@@ -103,10 +94,7 @@ pub(crate) fn receive(socket: Fd, into: &mut Received) -> Answer<bool> {
     into.close_all();
     into.length = 0;
     let mut control = Control::EMPTY;
-    let mut part = Part {
-        base: into.bytes.as_mut_ptr() as usize,
-        length: MAX_PACKET,
-    };
+    let mut part = Part { base: into.bytes.as_mut_ptr() as usize, length: MAX_PACKET };
     let mut message = Message {
         name: 0,
         name_length: 0,
@@ -116,14 +104,7 @@ pub(crate) fn receive(socket: Fd, into: &mut Received) -> Answer<bool> {
         control_length: size_of::<Control>(),
         flags: 0,
     };
-    let arguments = [
-        socket as usize,
-        ptr::from_mut(&mut message) as usize,
-        MSG_CMSG_CLOEXEC,
-        0,
-        0,
-        0,
-    ];
+    let arguments = [socket as usize, ptr::from_mut(&mut message) as usize, MSG_CMSG_CLOEXEC, 0, 0, 0];
     let length = loop {
         // SAFETY: the message describes memory that lives here, with its true sizes.
         match unsafe { call(nr::RECVMSG, arguments) } {
@@ -168,31 +149,17 @@ fn send(socket: Fd, bytes: &[u8], fd: Option<Fd>) -> Answer<()> {
         // CMSG_SPACE of one descriptor.
         control_length = CONTROL_HEADER + size_of::<usize>();
     }
-    let part = Part {
-        base: bytes.as_ptr() as usize,
-        length: bytes.len(),
-    };
+    let part = Part { base: bytes.as_ptr() as usize, length: bytes.len() };
     let message = Message {
         name: 0,
         name_length: 0,
         parts: ptr::from_ref(&part) as usize,
         parts_count: 1,
-        control: if control_length == 0 {
-            0
-        } else {
-            ptr::from_ref(&control) as usize
-        },
+        control: if control_length == 0 { 0 } else { ptr::from_ref(&control) as usize },
         control_length,
         flags: 0,
     };
-    let arguments = [
-        socket as usize,
-        ptr::from_ref(&message) as usize,
-        MSG_NOSIGNAL,
-        0,
-        0,
-        0,
-    ];
+    let arguments = [socket as usize, ptr::from_ref(&message) as usize, MSG_NOSIGNAL, 0, 0, 0];
     loop {
         // SAFETY: the message describes memory that lives here, with its true sizes.
         match unsafe { call(nr::SENDMSG, arguments) } {

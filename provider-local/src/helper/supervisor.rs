@@ -39,11 +39,7 @@ pub(crate) fn run() -> ! {
     let Some(Request::Plan { length }) = Request::decode(received.bytes()) else {
         fail(socket, (Step::ReceivePlan, Errno::BADMSG))
     };
-    let descriptors = Descriptors {
-        plan: received.fd(0),
-        lock: received.fd(1),
-        driver: received.fd(2),
-    };
+    let descriptors = Descriptors { plan: received.fd(0), lock: received.fd(1), driver: received.fd(2) };
     match supervise(socket, length, &descriptors) {
         Ok(()) => sys::exit(0),
         Err(failed) => fail(socket, failed),
@@ -65,15 +61,7 @@ fn take_socket() -> Result<Fd, Errno> {
 }
 
 fn fail(socket: Fd, (step, Errno(errno)): Failed) -> ! {
-    let _ = reply(
-        socket,
-        &Reply::Failed {
-            step,
-            errno,
-            subject: c"",
-        },
-        None,
-    );
+    let _ = reply(socket, &Reply::Failed { step, errno, subject: c"" }, None);
     sys::exit(1)
 }
 
@@ -148,11 +136,8 @@ impl Child {
     fn watch(&self, socket: Fd, driver: Fd) -> Result<(), Failed> {
         const GONE: i16 = POLLHUP | POLLRDHUP | POLLERR;
         loop {
-            let mut entries = [
-                Poll::new(socket, POLLRDHUP),
-                Poll::new(driver, POLLIN),
-                Poll::new(self.pidfd, POLLIN),
-            ];
+            let mut entries =
+                [Poll::new(socket, POLLRDHUP), Poll::new(driver, POLLIN), Poll::new(self.pidfd, POLLIN)];
             if sys::poll(&mut entries, None).is_err() {
                 continue;
             }
@@ -165,11 +150,7 @@ impl Child {
                 let status = sys::wait_for(self.pid).map_err(|errno| (Step::FirstProcess, errno))?;
                 // The first process reports its own failures and then ends with 1; anything else is news.
                 let expected = driver_gone || matches!(status, 0 | 0x100);
-                return if expected {
-                    Ok(())
-                } else {
-                    Err((Step::FirstProcess, Errno(status as i32)))
-                };
+                return if expected { Ok(()) } else { Err((Step::FirstProcess, Errno(status as i32))) };
             }
         }
     }

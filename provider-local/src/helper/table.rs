@@ -44,11 +44,7 @@ impl Table {
     const REMEMBERED: usize = 1024;
 
     pub(crate) const fn new() -> Self {
-        Self {
-            entries: [None; Self::SIZE],
-            ended: [(0, 0); Self::REMEMBERED],
-            next_ended: 0,
-        }
+        Self { entries: [None; Self::SIZE], ended: [(0, 0); Self::REMEMBERED], next_ended: 0 }
     }
 
     pub(crate) fn free_place(&self) -> Option<usize> {
@@ -63,19 +59,14 @@ impl Table {
 
     /// The status pipes of the commands that are starting.
     pub(crate) fn pending(&self) -> impl Iterator<Item = Fd> {
-        self.entries
-            .iter()
-            .flatten()
-            .filter_map(|entry| match entry.kind {
-                Kind::Starting { status } => Some(status),
-                _ => None,
-            })
+        self.entries.iter().flatten().filter_map(|entry| match entry.kind {
+            Kind::Starting { status } => Some(status),
+            _ => None,
+        })
     }
 
     pub(crate) fn index_of_pid(&self, pid: u32) -> Option<usize> {
-        self.entries
-            .iter()
-            .position(|entry| entry.is_some_and(|entry| entry.pid == pid))
+        self.entries.iter().position(|entry| entry.is_some_and(|entry| entry.pid == pid))
     }
 
     pub(crate) fn status_pipe(&self, index: usize) -> Option<Fd> {
@@ -108,24 +99,13 @@ impl Table {
     /// The process of a command, running or ended. A number that meanwhile went to another child is not the
     /// command's.
     pub(crate) fn pid_of(&self, id: u32) -> Option<Known> {
-        let commands = || {
-            self.entries
-                .iter()
-                .flatten()
-                .filter(|entry| entry.kind != Kind::File)
-        };
+        let commands = || self.entries.iter().flatten().filter(|entry| entry.kind != Kind::File);
         if let Some(entry) = commands().find(|entry| entry.id == id) {
-            return Some(Known {
-                pid: entry.pid,
-                running: true,
-            });
+            return Some(Known { pid: entry.pid, running: true });
         }
         let (_, pid) = self.ended.iter().find(|(ended, pid)| *ended == id && *pid != 0)?;
         let reused = self.entries.iter().flatten().any(|entry| entry.pid == *pid);
-        (!reused).then_some(Known {
-            pid: *pid,
-            running: false,
-        })
+        (!reused).then_some(Known { pid: *pid, running: false })
     }
 }
 
@@ -141,22 +121,10 @@ mod tests {
         assert_eq!(table.pending().collect::<Vec<_>>(), [5]);
         assert_eq!(table.started(5, true).map(|entry| entry.pid), Some(100));
         assert_eq!(table.started(5, true).map(|entry| entry.pid), None);
-        assert_eq!(
-            table.pid_of(7),
-            Some(Known {
-                pid: 100,
-                running: true
-            })
-        );
+        assert_eq!(table.pid_of(7), Some(Known { pid: 100, running: true }));
         let index = table.index_of_pid(100).expect("known");
         assert_eq!(table.remove(index).map(|entry| entry.id), Some(7));
-        assert_eq!(
-            table.pid_of(7),
-            Some(Known {
-                pid: 100,
-                running: false
-            })
-        );
+        assert_eq!(table.pid_of(7), Some(Known { pid: 100, running: false }));
     }
 
     #[test]
@@ -166,13 +134,7 @@ mod tests {
         table.remove(0);
         table.put(0, 8, 100, Kind::Running);
         assert_eq!(table.pid_of(7), None);
-        assert_eq!(
-            table.pid_of(8),
-            Some(Known {
-                pid: 100,
-                running: true
-            })
-        );
+        assert_eq!(table.pid_of(8), Some(Known { pid: 100, running: true }));
     }
 
     #[test]

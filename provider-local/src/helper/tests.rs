@@ -18,15 +18,8 @@ fn step() -> impl Strategy<Value = Step> {
 
 fn file_action<'a>(kind: u8, one: &'a CStr, two: &'a CStr, numbers: (u32, u32)) -> FileAction<'a> {
     match kind {
-        0 => FileAction::Open {
-            path: one,
-            flags: numbers.0,
-            mode: numbers.1,
-        },
-        1 => FileAction::MakeDir {
-            path: one,
-            mode: numbers.1,
-        },
+        0 => FileAction::Open { path: one, flags: numbers.0, mode: numbers.1 },
+        1 => FileAction::MakeDir { path: one, mode: numbers.1 },
         2 => FileAction::Unlink { path: one },
         3 => FileAction::RemoveDir { path: one },
         _ => FileAction::Rename { from: one, to: two },
@@ -167,23 +160,13 @@ fn a_packet_has_a_limit() {
     assert_eq!(packet.put(&[0; MAX_PACKET]), Some(()));
     assert_eq!(packet.put(&[0]), None);
     let long = CString::new(vec![b'x'; MAX_PACKET]).expect("no NUL");
-    let request = Request::File {
-        id: 1,
-        uid: 0,
-        gid: 0,
-        action: FileAction::Unlink { path: &long },
-    };
+    let request = Request::File { id: 1, uid: 0, gid: 0, action: FileAction::Unlink { path: &long } };
     assert_eq!(request.encode(&mut PacketBuffer::new()), None);
 }
 
 #[test]
 fn texts_need_exactly_one_nul() {
-    for (bytes, expected) in [
-        (&b"ab\0"[..], Some(c"ab")),
-        (b"ab", None),
-        (b"a\0b\0", None),
-        (b"", None),
-    ] {
+    for (bytes, expected) in [(&b"ab\0"[..], Some(c"ab")), (b"ab", None), (b"a\0b\0", None), (b"", None)] {
         let mut encoded = Vec::new();
         encoded.bytes(bytes).expect("it fits");
         assert_eq!(Reader::new(&encoded).text(), expected);
@@ -202,20 +185,10 @@ fn steps_keep_their_numbers_and_words() {
 #[test]
 fn an_argument_block_is_bounded_by_its_numbers() {
     let mut block = Vec::new();
-    encode_block(
-        &mut block,
-        c"/",
-        &[1, 2],
-        [c"sh"].into_iter(),
-        [c"A=b"].into_iter(),
-    )
-    .expect("it fits");
+    encode_block(&mut block, c"/", &[1, 2], [c"sh"].into_iter(), [c"A=b"].into_iter()).expect("it fits");
     let mut reader = Reader::new(&block);
     assert_eq!(reader.text(), Some(c"/"));
-    assert_eq!(
-        (reader.u32(), reader.u32(), reader.u32()),
-        (Some(2), Some(1), Some(2))
-    );
+    assert_eq!((reader.u32(), reader.u32(), reader.u32()), (Some(2), Some(1), Some(2)));
     assert_eq!((reader.u32(), reader.text()), (Some(1), Some(c"sh")));
     assert_eq!((reader.u32(), reader.text()), (Some(1), Some(c"A=b")));
     assert!(reader.is_empty());

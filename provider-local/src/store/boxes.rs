@@ -22,12 +22,7 @@ pub(crate) struct Journal {
 impl Journal {
     pub(crate) fn new(name: &str, layers: &[LayerKey], journal: serde_json::Value) -> Self {
         let created = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Self {
-            name: name.to_owned(),
-            created_unix: created.as_secs(),
-            layers: layers.to_vec(),
-            journal,
-        }
+        Self { name: name.to_owned(), created_unix: created.as_secs(), layers: layers.to_vec(), journal }
     }
 }
 
@@ -147,11 +142,7 @@ impl Store {
         };
         if held.as_ref().is_some_and(|held| !held.is_at(&lock)) {
             // It was removed, and perhaps made anew, between opening and locking.
-            return Ok(if files::is_there(path) {
-                Removal::Busy
-            } else {
-                Removal::AlreadyGone
-            });
+            return Ok(if files::is_there(path) { Removal::Busy } else { Removal::AlreadyGone });
         }
         let trashed = self.to_trash(path)?;
         drop(held);
@@ -170,11 +161,7 @@ impl Store {
         let mut folder = {
             let _newborn = self.newborn_guard()?;
             files::make_dir(&newborn)?;
-            let mut folder = BoxDir {
-                store: self.clone(),
-                path: newborn,
-                lock: None,
-            };
+            let mut folder = BoxDir { store: self.clone(), path: newborn, lock: None };
             let answer = folder.take_lock();
             if answer.is_err() {
                 let _ = files::remove_tree(&folder.path);
@@ -205,11 +192,7 @@ impl BoxDir {
         let file = files::write_new(&path, b"")?;
         // Nobody else can know of it: the sweep keeps out while the newborn guard is held.
         self.lock = Held::attempt(file, &path, Want::Exclusive)?;
-        if self.lock.is_none() {
-            Err(StoreError::Locked { path })
-        } else {
-            Ok(())
-        }
+        if self.lock.is_none() { Err(StoreError::Locked { path }) } else { Ok(()) }
     }
 
     pub(crate) fn path(&self) -> &Path {

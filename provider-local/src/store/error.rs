@@ -95,11 +95,7 @@ pub enum StoreError {
 
 impl StoreError {
     pub(crate) fn io(action: &'static str, path: &Path, source: impl Into<io::Error>) -> Self {
-        StoreError::Io {
-            action,
-            path: path.to_owned(),
-            source: source.into(),
-        }
+        StoreError::Io { action, path: path.to_owned(), source: source.into() }
     }
 
     /// The system's error number, when the system refused.

@@ -12,10 +12,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Makes one folder for the owner alone.
 pub(crate) fn make_dir(path: &Path) -> Result<(), StoreError> {
-    DirBuilder::new()
-        .mode(0o700)
-        .create(path)
-        .map_err(|error| StoreError::io("make the folder", path, error))
+    DirBuilder::new().mode(0o700).create(path).map_err(|error| StoreError::io("make the folder", path, error))
 }
 
 /// Makes one folder with exactly this mode, whatever the umask.
@@ -43,15 +40,13 @@ pub(crate) fn write_new(path: &Path, contents: &[u8]) -> Result<File, StoreError
         .mode(0o600)
         .open(path)
         .map_err(|error| StoreError::io("create", path, error))?;
-    file.write_all(contents)
-        .map_err(|error| StoreError::io("write", path, error))?;
+    file.write_all(contents).map_err(|error| StoreError::io("write", path, error))?;
     Ok(file)
 }
 
 /// Makes what was written to a file or a folder survive a power cut.
 pub(crate) fn sync(file: &File, path: &Path) -> Result<(), StoreError> {
-    file.sync_all()
-        .map_err(|error| StoreError::io("sync", path, error))
+    file.sync_all().map_err(|error| StoreError::io("sync", path, error))
 }
 
 /// As [`sync`], for the names in a folder.
@@ -144,15 +139,8 @@ pub(crate) fn tree_size(path: &Path) -> u64 {
 /// A name part that no other process and no other call uses.
 pub(crate) fn unique() -> String {
     static COUNTER: AtomicU64 = AtomicU64::new(0);
-    let time = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default()
-        .as_nanos();
-    format!(
-        "{:x}-{:x}-{time:x}",
-        std::process::id(),
-        COUNTER.fetch_add(1, Ordering::Relaxed)
-    )
+    let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+    format!("{:x}-{:x}-{time:x}", std::process::id(), COUNTER.fetch_add(1, Ordering::Relaxed))
 }
 
 /// How a lock is wanted.
@@ -250,17 +238,8 @@ pub(crate) fn check_name(
         return Ok(());
     }
     let shown: String = name.chars().take(80).collect();
-    let allowed = if dots {
-        "a-z, A-Z, 0-9, '-', '_' and '.'"
-    } else {
-        "a-z, A-Z, 0-9, '-' and '_'"
-    };
-    Err(StoreError::BadName {
-        what,
-        name: shown,
-        longest,
-        allowed,
-    })
+    let allowed = if dots { "a-z, A-Z, 0-9, '-', '_' and '.'" } else { "a-z, A-Z, 0-9, '-' and '_'" };
+    Err(StoreError::BadName { what, name: shown, longest, allowed })
 }
 
 /// Where something goes on its way out.

@@ -127,23 +127,13 @@ impl Store {
         let Some(text) = files::read_if_there(&meta_path)? else {
             return Ok(None);
         };
-        let meta: Meta = serde_json::from_slice(&text).map_err(|error| StoreError::Unreadable {
-            path: meta_path,
-            reason: error.to_string(),
-        })?;
-        Ok(Some(Layer {
-            key: key.clone(),
-            path,
-            layout: meta.layout,
-            meta: meta.meta,
-        }))
+        let meta: Meta = serde_json::from_slice(&text)
+            .map_err(|error| StoreError::Unreadable { path: meta_path, reason: error.to_string() })?;
+        Ok(Some(Layer { key: key.clone(), path, layout: meta.layout, meta: meta.meta }))
     }
 
     pub(crate) fn require_layer(&self, key: &LayerKey) -> Result<Layer, StoreError> {
-        let missing = || StoreError::NoLayer {
-            key: key.to_string(),
-            path: self.root().to_owned(),
-        };
+        let missing = || StoreError::NoLayer { key: key.to_string(), path: self.root().to_owned() };
         self.layer(key)?.ok_or_else(missing)
     }
 
@@ -170,10 +160,7 @@ impl Store {
         let path = self.lock_path(key);
         let held = files::retry(limit, || self.try_lock(&path))?;
         match held {
-            Some(held) => Ok(LayerLock {
-                key: key.clone(),
-                _held: held,
-            }),
+            Some(held) => Ok(LayerLock { key: key.clone(), _held: held }),
             None => Err(StoreError::Locked { path }),
         }
     }
@@ -203,10 +190,8 @@ impl Store {
         meta: serde_json::Value,
     ) -> Result<Layer, StoreError> {
         let meta_path = aside.join("meta.json");
-        let text = serde_json::to_vec(&Meta { layout, meta }).map_err(|error| StoreError::Unreadable {
-            path: meta_path.clone(),
-            reason: error.to_string(),
-        })?;
+        let text = serde_json::to_vec(&Meta { layout, meta })
+            .map_err(|error| StoreError::Unreadable { path: meta_path.clone(), reason: error.to_string() })?;
         // What the build wrote was synced when its overlay was unmounted.
         let file = files::write_new(&meta_path, &text)?;
         files::sync(&file, &meta_path)?;

@@ -59,11 +59,7 @@ impl Store {
     /// The folder cannot be made or written, belongs to another user, or has another layout version.
     pub fn open(root: &Path) -> Result<Self, StoreError> {
         let builder_error = |error| StoreError::io("make the state folder", root, error);
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(root)
-            .map_err(builder_error)?;
+        DirBuilder::new().recursive(true).mode(0o700).create(root).map_err(builder_error)?;
         let root = fs::canonicalize(root).map_err(|error| StoreError::io("find", root, error))?;
         claim(&root)?;
         for folder in ["layer", "art", "box", "tmp", "trash", "bin"] {
@@ -74,17 +70,10 @@ impl Store {
         }
         let found = write_once(&root, "VERSION", VERSION)?;
         if found != VERSION {
-            return Err(StoreError::Version {
-                path: root,
-                found,
-                expected: VERSION,
-            });
+            return Err(StoreError::Version { path: root, found, expected: VERSION });
         }
         let owner_id = write_once(&root, "owner-id", &new_owner_id()?)?;
-        Ok(Self {
-            root: Arc::new(root),
-            owner_id: owner_id.into(),
-        })
+        Ok(Self { root: Arc::new(root), owner_id: owner_id.into() })
     }
 
     /// The folder itself, absolute and without links.
@@ -144,11 +133,7 @@ fn claim(root: &Path) -> Result<(), StoreError> {
     let metadata = fs::metadata(root).map_err(|error| StoreError::io("look at", root, error))?;
     let user = rustix::process::geteuid().as_raw();
     if metadata.uid() != user {
-        return Err(StoreError::ForeignOwner {
-            path: root.to_owned(),
-            owner: metadata.uid(),
-            user,
-        });
+        return Err(StoreError::ForeignOwner { path: root.to_owned(), owner: metadata.uid(), user });
     }
     if metadata.mode() & 0o7777 != 0o700 {
         let private = Permissions::from_mode(0o700);

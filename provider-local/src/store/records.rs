@@ -29,10 +29,8 @@ impl Store {
         for key in &record.layers {
             self.require_layer(key)?;
         }
-        let text = serde_json::to_vec(record).map_err(|error| StoreError::Unreadable {
-            path: path.clone(),
-            reason: error.to_string(),
-        })?;
+        let text = serde_json::to_vec(record)
+            .map_err(|error| StoreError::Unreadable { path: path.clone(), reason: error.to_string() })?;
         let aside = self.path("tmp").join(format!("{name}.json.{}", files::unique()));
         let answer = self.write_aside(&aside, &text).and_then(|_held| {
             fs::rename(&aside, &path).map_err(|error| StoreError::io("write", &path, error))?;
@@ -63,10 +61,7 @@ impl Store {
         };
         serde_json::from_slice(&text)
             .map(Some)
-            .map_err(|error| StoreError::Unreadable {
-                path,
-                reason: error.to_string(),
-            })
+            .map_err(|error| StoreError::Unreadable { path, reason: error.to_string() })
     }
 
     /// All records with their names.

@@ -65,10 +65,7 @@ impl Store {
         // Exclusive: whoever is between making a thing and locking it has finished.
         let _no_newborns = Held::wait(&folder, Want::Exclusive)?;
         let names = files::names(&folder)?;
-        Ok(names
-            .iter()
-            .map(|name| self.remove_unfinished(&folder.join(name)))
-            .collect())
+        Ok(names.iter().map(|name| self.remove_unfinished(&folder.join(name))).collect())
     }
 
     fn remove_unfinished(&self, path: &std::path::Path) -> Result<Removal, StoreError> {
@@ -97,12 +94,8 @@ impl Store {
             let _deciding = Held::wait(&self.path("collect.lock"), Want::Exclusive)?;
             let mut needed: HashSet<LayerKey> = in_use.iter().cloned().collect();
             needed.extend(self.records()?.into_iter().flat_map(|(_, record)| record.layers));
-            needed.extend(
-                self.boxes()?
-                    .into_iter()
-                    .filter(|entry| entry.busy)
-                    .flat_map(|entry| entry.layers),
-            );
+            needed
+                .extend(self.boxes()?.into_iter().filter(|entry| entry.busy).flat_map(|entry| entry.layers));
             for key in self.layer_keys()? {
                 if needed.contains(&key) {
                     continue;

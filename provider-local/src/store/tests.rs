@@ -22,36 +22,24 @@ fn journal(layers: &[LayerKey]) -> Journal {
 
 fn publish(store: &Store, name: &str) {
     let lock = store.lock_layer(&key(name), Duration::ZERO).expect("a lock");
-    let folder = store
-        .create_box(&format!("build-{name}"), &journal(&[]))
-        .expect("a box");
+    let folder = store.create_box(&format!("build-{name}"), &journal(&[])).expect("a box");
     make_dir(&folder.path().join("up")).expect("a folder");
     fs::write(folder.path().join("up/file"), name).expect("a file");
-    folder
-        .publish(&lock, Layout::Whole, json!(name))
-        .expect("a layer");
+    folder.publish(&lock, Layout::Whole, json!(name)).expect("a layer");
 }
 
 fn is_empty(store: &Store) -> bool {
-    ["box", "tmp", "trash"]
-        .iter()
-        .all(|name| files::names(&store.path(name)).expect("names").is_empty())
+    ["box", "tmp", "trash"].iter().all(|name| files::names(&store.path(name)).expect("names").is_empty())
 }
 
 #[test]
 fn the_folder_is_private_and_keeps_its_name() {
     let (folder, store) = store();
-    assert_eq!(
-        fs::metadata(store.root()).expect("a folder").mode() & 0o777,
-        0o700
-    );
+    assert_eq!(fs::metadata(store.root()).expect("a folder").mode() & 0o777, 0o700);
     assert_eq!(store.owner_id().len(), 32);
     let again = Store::open(&folder.path().join("a/state")).expect("a store");
     assert_eq!(again.owner_id(), store.owner_id());
-    assert_eq!(
-        fs::read_to_string(store.path("VERSION")).expect("a file"),
-        VERSION
-    );
+    assert_eq!(fs::read_to_string(store.path("VERSION")).expect("a file"), VERSION);
 }
 
 #[test]
@@ -65,17 +53,11 @@ fn many_openers_agree() {
             Store::open(&path).expect("a store").owner_id().to_owned()
         };
         let threads: Vec<_> = (0..8).map(|_| scope.spawn(open)).collect();
-        threads
-            .into_iter()
-            .map(|thread| thread.join().expect("a thread"))
-            .collect()
+        threads.into_iter().map(|thread| thread.join().expect("a thread")).collect()
     });
     assert!(ids.windows(2).all(|pair| pair[0] == pair[1]), "{ids:?}");
     let leftovers: Vec<String> = files::names(&path).expect("names");
-    assert!(
-        leftovers.iter().all(|name| !name.starts_with('.')),
-        "{leftovers:?}"
-    );
+    assert!(leftovers.iter().all(|name| !name.starts_with('.')), "{leftovers:?}");
 }
 
 #[test]
@@ -83,28 +65,16 @@ fn another_version_is_refused() {
     let (_folder, store) = store();
     fs::write(store.path("VERSION"), "99").expect("a file");
     let error = Store::open(store.root()).expect_err("an error").to_string();
-    assert!(
-        error.contains("\"99\"") && error.contains("choose another"),
-        "{error}"
-    );
+    assert!(error.contains("\"99\"") && error.contains("choose another"), "{error}");
 }
 
 #[test]
 fn names_that_are_no_file_names_are_refused() {
     let (_folder, store) = store();
     for name in ["", ".", "..", ".x", "a/b", "a\0b", "ä", &"x".repeat(200)] {
-        assert!(
-            matches!(store.find_box(name), Err(StoreError::BadName { .. })),
-            "{name:?}"
-        );
-        assert!(
-            matches!(store.record(name), Err(StoreError::BadName { .. })),
-            "{name:?}"
-        );
-        assert!(
-            matches!(LayerKey::new(name), Err(StoreError::BadName { .. })),
-            "{name:?}"
-        );
+        assert!(matches!(store.find_box(name), Err(StoreError::BadName { .. })), "{name:?}");
+        assert!(matches!(store.record(name), Err(StoreError::BadName { .. })), "{name:?}");
+        assert!(matches!(LayerKey::new(name), Err(StoreError::BadName { .. })), "{name:?}");
     }
     assert!(LayerKey::new("a.lock").is_err());
 }
@@ -117,10 +87,7 @@ fn a_box_is_busy_while_its_lock_is_held() {
     assert!(entry.busy);
     assert_eq!((entry.name.as_str(), entry.journal), ("name", json!({"a": 1})));
     assert_eq!(store.remove_box("one").expect("an answer"), Removal::Busy);
-    assert!(matches!(
-        store.create_box("one", &journal(&[])),
-        Err(StoreError::BoxExists { .. })
-    ));
+    assert!(matches!(store.create_box("one", &journal(&[])), Err(StoreError::BoxExists { .. })));
     folder.discard().expect("removed");
     assert_eq!(store.remove_box("one").expect("an answer"), Removal::AlreadyGone);
     assert!(is_empty(&store));
@@ -172,10 +139,7 @@ fn a_reaper_never_takes_a_newborn() {
             let folder = store.create_box(&id, &journal(&[])).expect("a box");
             assert!(folder.path().join("journal.json").exists());
             folder.discard().expect("removed");
-            let record = Record {
-                layers: vec![],
-                body: json!(number),
-            };
+            let record = Record { layers: vec![], body: json!(number) };
             store.put_record(&format!("r{maker}"), &record).expect("put");
         }
         done.fetch_add(1, Ordering::SeqCst);
@@ -195,14 +159,8 @@ fn a_reaper_never_takes_a_newborn() {
 fn records_come_back() {
     let (_folder, store) = store();
     assert_eq!(store.record("a.b").expect("a look"), None);
-    let missing = Record {
-        layers: vec![key("none")],
-        body: json!(null),
-    };
-    assert!(matches!(
-        store.put_record("a.b", &missing),
-        Err(StoreError::NoLayer { .. })
-    ));
+    let missing = Record { layers: vec![key("none")], body: json!(null) };
+    assert!(matches!(store.put_record("a.b", &missing), Err(StoreError::NoLayer { .. })));
     for body in [json!({"x": [1, 2]}), json!("new")] {
         let record = Record { layers: vec![], body };
         store.put_record("a.b", &record).expect("put");
@@ -220,15 +178,7 @@ fn a_collection_keeps_what_is_needed() {
     for name in ["recorded", "busy", "in-use", "locked", "spare", "spare-2"] {
         publish(&store, name);
     }
-    store
-        .put_record(
-            "r",
-            &Record {
-                layers: vec![key("recorded")],
-                body: json!(1),
-            },
-        )
-        .expect("put");
+    store.put_record("r", &Record { layers: vec![key("recorded")], body: json!(1) }).expect("put");
     let folder = store.create_box("b", &journal(&[key("busy")])).expect("a box");
     let lock = store.lock_layer(&key("locked"), Duration::ZERO).expect("a lock");
     let collected = store.collect(&[key("in-use")]).expect("a collection");
@@ -237,10 +187,7 @@ fn a_collection_keeps_what_is_needed() {
     drop((folder, lock));
     store.remove_record("r").expect("removed");
     assert_eq!(store.collect(&[]).expect("a collection").layers.len(), 4);
-    assert_eq!(
-        files::names(&store.path("layer")).expect("names"),
-        Vec::<String>::new()
-    );
+    assert_eq!(files::names(&store.path("layer")).expect("names"), Vec::<String>::new());
     assert!(is_empty(&store));
 }
 
@@ -268,9 +215,7 @@ fn a_published_layer_is_never_replaced() {
     let lock = store.lock_layer(&key("layer"), Duration::ZERO).expect("a lock");
     let folder = store.create_box("again", &journal(&[])).expect("a box");
     make_dir(&folder.path().join("up")).expect("a folder");
-    let layer = folder
-        .publish(&lock, Layout::Whole, json!("second"))
-        .expect("a layer");
+    let layer = folder.publish(&lock, Layout::Whole, json!("second")).expect("a layer");
     assert_eq!(layer.meta(), &json!("layer"));
     folder.discard().expect("removed");
     assert!(is_empty(&store));

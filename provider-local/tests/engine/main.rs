@@ -8,7 +8,7 @@ mod suite;
 use libtest_mimic::Arguments;
 
 #[cfg(embedded)]
-use suite::trials;
+use suite::{clean_up, trials};
 
 /// One trial, which says why there are no others.
 #[cfg(not(embedded))]
@@ -22,8 +22,13 @@ fn trials() -> Option<Vec<libtest_mimic::Trial>> {
     Some(vec![Trial::ignorable_test("engine", run)])
 }
 
+#[cfg(not(embedded))]
+fn clean_up() {}
+
 fn main() {
     if let Some(trials) = trials() {
-        libtest_mimic::run(&Arguments::from_args(), trials).exit();
+        let conclusion = libtest_mimic::run(&Arguments::from_args(), trials);
+        clean_up();
+        conclusion.exit();
     }
 }

@@ -14,10 +14,7 @@ pub(crate) struct Accounts {
 impl Accounts {
     /// Keeps what belongs to the system. Lines that are no accounts are left out.
     pub(crate) fn filter(passwd: &str, group: &str) -> Self {
-        let kept: Vec<&str> = passwd
-            .lines()
-            .filter(|line| field(line, 2).is_some_and(is_system))
-            .collect();
+        let kept: Vec<&str> = passwd.lines().filter(|line| field(line, 2).is_some_and(is_system)).collect();
         let names: HashSet<&str> = kept.iter().filter_map(|line| line.split(':').next()).collect();
         let mut accounts = Self {
             passwd: String::new(),
@@ -38,10 +35,7 @@ impl Accounts {
             let name = line.split(':').next().unwrap_or_default();
             let gid = line.split(':').nth(2).unwrap_or_default();
             let members = line.split(':').nth(3).unwrap_or_default();
-            let members: Vec<&str> = members
-                .split(',')
-                .filter(|member| names.contains(member))
-                .collect();
+            let members: Vec<&str> = members.split(',').filter(|member| names.contains(member)).collect();
             let members = members.join(",");
             add_line(&mut accounts.group, &format!("{name}:x:{gid}:{members}"));
             add_line(&mut accounts.gshadow, &format!("{name}:*::{members}"));
@@ -74,15 +68,9 @@ mod tests {
                       nobody:x:65534:65534::/:/bin/false\n+nis\nbroken:x:many:0:::\n";
         let group = "root:x:0:\nadm:x:4:ann,root\nann:x:1000:\nusers:x:100:ann\n";
         let accounts = Accounts::filter(passwd, group);
-        assert_eq!(
-            accounts.passwd,
-            "root:x:0:0:root:/root:/bin/bash\nnobody:x:65534:65534::/:/bin/false\n"
-        );
+        assert_eq!(accounts.passwd, "root:x:0:0:root:/root:/bin/bash\nnobody:x:65534:65534::/:/bin/false\n");
         assert_eq!(accounts.group, "root:x:0:\nadm:x:4:root\nusers:x:100:\n");
-        assert_eq!(
-            accounts.shadow,
-            "root:*:19000:0:99999:7:::\nnobody:*:19000:0:99999:7:::\n"
-        );
+        assert_eq!(accounts.shadow, "root:*:19000:0:99999:7:::\nnobody:*:19000:0:99999:7:::\n");
         assert_eq!(accounts.gshadow, "root:*::\nadm:*::root\nusers:*::\n");
     }
 

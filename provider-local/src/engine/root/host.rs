@@ -16,19 +16,12 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Folders of the root that make a system.
-const SYSTEM: &[&str] = &[
-    "bin", "etc", "gnu", "lib", "lib32", "lib64", "libx32", "nix", "opt", "sbin", "usr", "var",
-];
+const SYSTEM: &[&str] =
+    &["bin", "etc", "gnu", "lib", "lib32", "lib64", "libx32", "nix", "opt", "sbin", "usr", "var"];
 
 /// Folders that a system has, and that are empty in a box.
-const EMPTY: &[(&str, u32)] = &[
-    ("boot", 0o755),
-    ("home", 0o755),
-    ("media", 0o755),
-    ("mnt", 0o755),
-    ("root", 0o700),
-    ("srv", 0o755),
-];
+const EMPTY: &[(&str, u32)] =
+    &[("boot", 0o755), ("home", 0o755), ("media", 0o755), ("mnt", 0o755), ("root", 0o700), ("srv", 0o755)];
 
 /// Folders further down that tell of this machine and its users, and that programs in a box want to write.
 const PRIVATE_WRITABLE: &[(&str, &str)] = &[
@@ -81,10 +74,7 @@ pub(crate) struct Host {
 impl Host {
     pub(crate) fn look(facts: &Facts) -> Result<Self, EngineError> {
         let root = Path::new("/");
-        let base_error = |source| EngineError::Base {
-            path: root.to_owned(),
-            source,
-        };
+        let base_error = |source| EngineError::Base { path: root.to_owned(), source };
         let points = MountPoints::look();
         let mut host = Self {
             must_split: facts.user_namespace(),
@@ -110,12 +100,7 @@ impl Host {
                 let blocked = facts.user_namespace() && points.below(&path);
                 let copied = blocked && name == "etc";
                 let mode = metadata.mode() & 0o7777;
-                host.folders.push(Folder {
-                    name,
-                    mode,
-                    copied,
-                    bound: blocked && !copied,
-                });
+                host.folders.push(Folder { name, mode, copied, bound: blocked && !copied });
             } else {
                 host.others.push(name);
             }
@@ -136,11 +121,7 @@ impl Host {
         for (name, mode) in EMPTY.iter().chain(super::MOUNT_POINTS) {
             // Split, the root's own overlay stands on the mask alone, so there is nothing to hide; and
             // marking a folder as opaque on a tmpfs is not possible in a user namespace of older kernels.
-            if self.must_split {
-                mask.dir(name, *mode)
-            } else {
-                mask.empty_dir(name, *mode)
-            }
+            if self.must_split { mask.dir(name, *mode) } else { mask.empty_dir(name, *mode) }
         }
         if self.must_split {
             for folder in &self.folders {
@@ -150,12 +131,7 @@ impl Host {
                 mask.link(name, target.clone());
             }
         } else {
-            let known = |name: &str| {
-                EMPTY
-                    .iter()
-                    .chain(super::MOUNT_POINTS)
-                    .any(|(known, _)| *known == name)
-            };
+            let known = |name: &str| EMPTY.iter().chain(super::MOUNT_POINTS).any(|(known, _)| *known == name);
             for name in self.others.iter().filter(|name| !known(name)) {
                 mask.whiteout(name);
             }
@@ -176,8 +152,7 @@ impl Host {
     }
 
     fn is_overlaid(&self, path: &str) -> bool {
-        self.overlaid()
-            .any(|folder| Path::new(path).starts_with(&folder.name))
+        self.overlaid().any(|folder| Path::new(path).starts_with(&folder.name))
     }
 }
 
@@ -192,18 +167,10 @@ pub(crate) fn hide_private(program: &mut Program) -> Result<(), EngineError> {
 fn accounts(mask: &mut Mask, facts: &Facts, purpose: Purpose) {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let accounts = Accounts::filter(&read("/etc/passwd"), &read("/etc/group"));
-    let readable = Owner {
-        mode: 0o644,
-        uid: 0,
-        gid: 0,
-    };
+    let readable = Owner { mode: 0o644, uid: 0, gid: 0 };
     let shadow_group = fs::metadata("/etc/shadow").map_or(0, |metadata| metadata.gid());
     let private = match (facts.user_namespace(), purpose) {
-        (false, _) => Owner {
-            mode: 0o640,
-            uid: 0,
-            gid: shadow_group,
-        },
+        (false, _) => Owner { mode: 0o640, uid: 0, gid: shadow_group },
         (true, Purpose::Build) => Owner::mode(0o600),
         (true, Purpose::Run) => Owner::mode(0),
     };
@@ -225,11 +192,7 @@ fn accounts(mask: &mut Mask, facts: &Facts, purpose: Purpose) {
 /// Calls `each` for what lies in a folder of this machine, down to a depth; goes into a folder where `each`
 /// says so.
 fn walk(folder: &Path, depth: usize, each: &mut impl FnMut(&Path, &fs::Metadata) -> bool) {
-    for entry in fs::read_dir(Path::new("/").join(folder))
-        .into_iter()
-        .flatten()
-        .flatten()
-    {
+    for entry in fs::read_dir(Path::new("/").join(folder)).into_iter().flatten().flatten() {
         let path = folder.join(entry.file_name());
         let Ok(metadata) = Path::new("/").join(&path).symlink_metadata() else {
             continue;

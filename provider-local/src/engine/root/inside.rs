@@ -28,13 +28,8 @@ const HIDDEN_KERNEL_PATHS: &[&str] = &[
     "/proc/timer_stats",
     "/sys/firmware",
 ];
-const READ_ONLY_KERNEL_PATHS: &[&str] = &[
-    "/proc/bus",
-    "/proc/fs",
-    "/proc/irq",
-    "/proc/sys",
-    "/proc/sysrq-trigger",
-];
+const READ_ONLY_KERNEL_PATHS: &[&str] =
+    &["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
 
 /// What a box gets of this machine, taken before its root is entered.
 #[derive(Debug)]
@@ -57,10 +52,7 @@ impl Supplies {
         let sys = program.take(Path::new("/sys"), Flags::RECURSIVE)?;
         let mut devices = Vec::new();
         for name in DEVICES {
-            devices.push((
-                *name,
-                program.take(&Path::new("/dev").join(name), Flags::OPTIONAL)?,
-            ));
+            devices.push((*name, program.take(&Path::new("/dev").join(name), Flags::OPTIONAL)?));
         }
         let veil = scratch.join("veil");
         program.file(&veil, Owner::mode(0), b"")?;
@@ -68,12 +60,7 @@ impl Supplies {
         for path in PASSWORD_FILES {
             veils.push((*path, program.take(&veil, Flags::OPTIONAL)?));
         }
-        Ok(Self {
-            proc,
-            sys,
-            devices,
-            veils,
-        })
+        Ok(Self { proc, sys, devices, veils })
     }
 }
 
@@ -109,10 +96,7 @@ pub(crate) fn write_last(
 
 fn kernel_folders(program: &mut Program, supplies: &Supplies) -> Result<(), EngineError> {
     program.bind(&supplies.proc, Path::new("/proc"), Flags::default())?;
-    let flags = Flags::READ_ONLY
-        .and(Flags::NO_SUID)
-        .and(Flags::NO_DEV)
-        .and(Flags::NO_EXEC);
+    let flags = Flags::READ_ONLY.and(Flags::NO_SUID).and(Flags::NO_DEV).and(Flags::NO_EXEC);
     program.bind(&supplies.sys, Path::new("/sys"), flags)?;
     for path in HIDDEN_KERNEL_PATHS {
         program.hide(Path::new(path))?;
@@ -154,11 +138,7 @@ fn secrets(program: &mut Program, plan: &BoxPlan) -> Result<(), EngineError> {
     let folder = Path::new("/run/secrets");
     program.dir(folder, Owner::mode(0o755))?;
     program.tmpfs(folder, "mode=0755", Flags::NO_EXEC)?;
-    let owner = Owner {
-        mode: 0o400,
-        uid: plan.identity.uid,
-        gid: plan.identity.gid,
-    };
+    let owner = Owner { mode: 0o400, uid: plan.identity.uid, gid: plan.identity.gid };
     for (name, secret) in &plan.secrets {
         program.file(&folder.join(name), owner, secret.expose())?;
     }

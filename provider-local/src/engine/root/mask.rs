@@ -25,10 +25,7 @@ pub(crate) struct Mask {
 impl Mask {
     /// An empty mask for this base. Folders that the mask needs as parents look as they do there.
     pub(crate) fn new(base: &Path) -> Self {
-        Self {
-            base: base.to_owned(),
-            nodes: BTreeMap::new(),
-        }
+        Self { base: base.to_owned(), nodes: BTreeMap::new() }
     }
 
     /// Whether anything lies at this path.
@@ -38,28 +35,18 @@ impl Mask {
 
     /// A folder as the base has it, or with this mode where the base has none.
     pub(crate) fn dir(&mut self, path: impl AsRef<Path>, mode: u32) {
-        let owner = self
-            .owner_in_base(path.as_ref())
-            .unwrap_or(Owner { mode, uid: 0, gid: 0 });
+        let owner = self.owner_in_base(path.as_ref()).unwrap_or(Owner { mode, uid: 0, gid: 0 });
         self.put(path.as_ref(), Node::Dir { owner, opaque: false });
     }
 
     /// A folder with nothing of the base in it.
     pub(crate) fn empty_dir(&mut self, path: impl AsRef<Path>, mode: u32) {
-        let owner = self
-            .owner_in_base(path.as_ref())
-            .unwrap_or(Owner { mode, uid: 0, gid: 0 });
+        let owner = self.owner_in_base(path.as_ref()).unwrap_or(Owner { mode, uid: 0, gid: 0 });
         self.put(path.as_ref(), Node::Dir { owner, opaque: true });
     }
 
     pub(crate) fn file(&mut self, path: impl AsRef<Path>, owner: Owner, data: impl Into<Vec<u8>>) {
-        self.put(
-            path.as_ref(),
-            Node::File {
-                owner,
-                data: data.into(),
-            },
-        );
+        self.put(path.as_ref(), Node::File { owner, data: data.into() });
     }
 
     pub(crate) fn link(&mut self, path: impl AsRef<Path>, target: PathBuf) {
@@ -73,30 +60,16 @@ impl Mask {
     fn put(&mut self, path: &Path, node: Node) {
         for parent in path.ancestors().skip(1) {
             if !parent.as_os_str().is_empty() && !self.nodes.contains_key(parent) {
-                let owner = self.owner_in_base(parent).unwrap_or(Owner {
-                    mode: 0o755,
-                    uid: 0,
-                    gid: 0,
-                });
-                self.nodes
-                    .insert(parent.to_owned(), Node::Dir { owner, opaque: false });
+                let owner = self.owner_in_base(parent).unwrap_or(Owner { mode: 0o755, uid: 0, gid: 0 });
+                self.nodes.insert(parent.to_owned(), Node::Dir { owner, opaque: false });
             }
         }
         self.nodes.insert(path.to_owned(), node);
     }
 
     fn owner_in_base(&self, path: &Path) -> Option<Owner> {
-        let metadata = self
-            .base
-            .join(path)
-            .symlink_metadata()
-            .ok()
-            .filter(|metadata| metadata.is_dir())?;
-        Some(Owner {
-            mode: metadata.mode() & 0o7777,
-            uid: metadata.uid(),
-            gid: metadata.gid(),
-        })
+        let metadata = self.base.join(path).symlink_metadata().ok().filter(|metadata| metadata.is_dir())?;
+        Some(Owner { mode: metadata.mode() & 0o7777, uid: metadata.uid(), gid: metadata.gid() })
     }
 
     /// Writes the mask into the folder `target`. The order of the map has every folder before its contents.

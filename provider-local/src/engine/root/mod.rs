@@ -35,13 +35,8 @@ use std::path::{Path, PathBuf};
 const BUILD_CAPABILITIES: &[u64] = &[0, 1, 3, 4, 5, 6, 7, 8, 10, 13, 18, 27, 29, 31];
 
 /// Paths with a life of their own in every box: a mount point must be there.
-const MOUNT_POINTS: &[(&str, u32)] = &[
-    ("dev", 0o755),
-    ("proc", 0o555),
-    ("run", 0o755),
-    ("sys", 0o555),
-    ("tmp", 0o1777),
-];
+const MOUNT_POINTS: &[(&str, u32)] =
+    &[("dev", 0o755), ("proc", 0o555), ("run", 0o755), ("sys", 0o555), ("tmp", 0o1777)];
 
 /// Where the parts of one box lie.
 struct Places<'a> {
@@ -66,29 +61,18 @@ pub(crate) fn prepare(
     folder: &Path,
     state: &Path,
 ) -> Result<Prepared, EngineError> {
-    let places = Places {
-        folder,
-        scratch: folder.join("root"),
-    };
+    let places = Places { folder, scratch: folder.join("root") };
     make_dir(&places.scratch)?;
     let mut program = begin(config, facts, plan)?;
     program.tmpfs(&places.scratch, "mode=0755", Flags::default())?;
     let supplies = Supplies::take(&mut program, &places.scratch)?;
-    let builder = Builder {
-        facts,
-        plan,
-        layers,
-        places: &places,
-        supplies: &supplies,
-    };
+    let builder = Builder { facts, plan, layers, places: &places, supplies: &supplies };
     let layout = match &plan.base {
         Base::Dir(path) => builder.on_folder(&mut program, path, state)?,
         Base::Host => builder.on_host(&mut program, config, state)?,
     };
     if let Some(layer) = layers.iter().find(|layer| layer.layout() != layout) {
-        return Err(EngineError::ForeignLayer {
-            key: layer.key().to_string(),
-        });
+        return Err(EngineError::ForeignLayer { key: layer.key().to_string() });
     }
     inside::write_last(&mut program, facts, plan, &supplies)?;
     Ok(Prepared { program, layout })
@@ -102,10 +86,7 @@ fn begin(config: &EngineConfig, facts: &Facts, plan: &BoxPlan) -> Result<Program
     };
     let users = map(plan.identity.uid, facts.uid);
     let groups = map(plan.identity.gid, facts.gid);
-    let maps = IdMaps {
-        users: users.as_bytes(),
-        groups: groups.as_bytes(),
-    };
+    let maps = IdMaps { users: users.as_bytes(), groups: groups.as_bytes() };
     let build = plan.purpose == Purpose::Build;
     let capabilities = BUILD_CAPABILITIES.iter().fold(0, |set, bit| set | 1 << bit);
     let mut program = Program::new(&Header {
@@ -144,10 +125,7 @@ impl Builder<'_> {
     fn on_folder(&self, program: &mut Program, base: &Path, state: &Path) -> Result<Layout, EngineError> {
         let base = fs::canonicalize(base)
             .and_then(|base| fs::read_dir(&base).map(|_| base))
-            .map_err(|source| EngineError::Base {
-                path: base.to_owned(),
-                source,
-            })?;
+            .map_err(|source| EngineError::Base { path: base.to_owned(), source })?;
         let mut mask = Mask::new(&base);
         for (path, mode) in MOUNT_POINTS {
             mask.dir(path, *mode);
@@ -170,11 +148,7 @@ impl Builder<'_> {
         let mut mask = Mask::new(Path::new("/"));
         host.fill(&mut mask, self.facts, self.plan.purpose);
         network::describe(&mut mask, Path::new("/"), &self.plan.hostname);
-        let layout = if host.must_split {
-            Layout::Split
-        } else {
-            Layout::Whole
-        };
+        let layout = if host.must_split { Layout::Split } else { Layout::Whole };
         match layout {
             Layout::Whole => self.whole(program, &mask, Path::new("/"))?,
             Layout::Split => self.split(program, &mask, &host)?,
@@ -234,12 +208,7 @@ impl Builder<'_> {
         let (upper, work) = self.upper("rest", 0o755)?;
         program.overlay(&OverlaySpec {
             target: scratch.join("new"),
-            layers: self
-                .layers
-                .iter()
-                .rev()
-                .map(|layer| layer.files().join("rest"))
-                .collect(),
+            layers: self.layers.iter().rev().map(|layer| layer.files().join("rest")).collect(),
             mask: Some(scratch.join("mask")),
             upper,
             work,
@@ -267,11 +236,7 @@ impl Builder<'_> {
         let (upper, work) = self.upper(&format!("top/{name}"), folder.mode)?;
         let stage = scratch.join("stage").join(name);
         program.dir(&stage, Owner::mode(0o755))?;
-        let layers = self
-            .layers
-            .iter()
-            .rev()
-            .map(|layer| layer.files().join("top").join(name));
+        let layers = self.layers.iter().rev().map(|layer| layer.files().join("top").join(name));
         program.overlay(&OverlaySpec {
             target: scratch.join("new").join(name),
             layers: layers.filter(|path| path.is_dir()).collect(),

@@ -18,11 +18,7 @@ impl MountPoints {
     fn parse(text: &[u8]) -> Self {
         let lines = text.split(|byte| *byte == b'\n');
         let points = lines.filter_map(|line| line.split(|byte| *byte == b' ').nth(4).map(unescape));
-        Self(
-            points
-                .map(|point| PathBuf::from(OsString::from_vec(point)))
-                .collect(),
-        )
+        Self(points.map(|point| PathBuf::from(OsString::from_vec(point))).collect())
     }
 
     /// Whether this path is one.
@@ -32,9 +28,7 @@ impl MountPoints {
 
     /// Whether there is one below this path.
     pub(crate) fn below(&self, path: &Path) -> bool {
-        self.0
-            .iter()
-            .any(|point| point != path && point.starts_with(path))
+        self.0.iter().any(|point| point != path && point.starts_with(path))
     }
 }
 

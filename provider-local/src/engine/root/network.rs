@@ -13,11 +13,7 @@ const BUNDLES: &[&str] = &[
     "etc/ssl/ca-bundle.pem",
 ];
 
-const READABLE: Owner = Owner {
-    mode: 0o644,
-    uid: 0,
-    gid: 0,
-};
+const READABLE: Owner = Owner { mode: 0o644, uid: 0, gid: 0 };
 
 /// Puts resolv.conf, hosts, hostname and, where the base has none, the certificates of this machine into the
 /// mask.
@@ -30,9 +26,7 @@ pub(crate) fn describe(mask: &mut Mask, base: &Path, hostname: &str) {
     mask.file("etc/hostname", READABLE, format!("{hostname}\n"));
     let base_has_some = BUNDLES.iter().any(|path| base.join(path).exists());
     if !base_has_some && base != Path::new("/") {
-        let bundle = BUNDLES
-            .iter()
-            .find_map(|path| fs::read(Path::new("/").join(path)).ok());
+        let bundle = BUNDLES.iter().find_map(|path| fs::read(Path::new("/").join(path)).ok());
         if let (Some(bundle), Some(place)) = (bundle, BUNDLES.first()) {
             mask.file(place, READABLE, bundle);
         }
@@ -61,14 +55,8 @@ mod tests {
 
     #[test]
     fn the_box_finds_itself() {
-        assert_eq!(
-            with_host("127.0.0.1 localhost", "box"),
-            "127.0.0.1 localhost\n127.0.0.1 box\n"
-        );
+        assert_eq!(with_host("127.0.0.1 localhost", "box"), "127.0.0.1 localhost\n127.0.0.1 box\n");
         assert_eq!(with_host("127.0.0.1 a box # x\n", "box"), "127.0.0.1 a box # x\n");
-        assert_eq!(
-            with_host("127.0.0.1 a # box\n", "box"),
-            "127.0.0.1 a # box\n127.0.0.1 box\n"
-        );
+        assert_eq!(with_host("127.0.0.1 a # box\n", "box"), "127.0.0.1 a # box\n127.0.0.1 box\n");
     }
 }

@@ -57,48 +57,27 @@ impl Program {
     }
 
     fn push(&mut self, action: &Action<'_>) -> Result<(), EngineError> {
-        let broken = Action::Link {
-            path: c"/proc/no/such/place",
-            target: c"",
-        };
-        let action = if self.fail_at == Some(self.actions) {
-            &broken
-        } else {
-            action
-        };
+        let broken = Action::Link { path: c"/proc/no/such/place", target: c"" };
+        let action = if self.fail_at == Some(self.actions) { &broken } else { action };
         self.actions += 1;
         action.encode(&mut self.bytes).ok_or_else(too_long)
     }
 
     pub(crate) fn tmpfs(&mut self, target: &Path, options: &str, flags: Flags) -> Result<(), EngineError> {
         let (target, options) = (text(target)?, c_text(options)?);
-        self.push(&Action::Tmpfs {
-            target: &target,
-            options: &options,
-            flags,
-        })
+        self.push(&Action::Tmpfs { target: &target, options: &options, flags })
     }
 
     pub(crate) fn dir(&mut self, path: &Path, owner: Owner) -> Result<(), EngineError> {
-        self.push(&Action::Dir {
-            path: &text(path)?,
-            owner,
-        })
+        self.push(&Action::Dir { path: &text(path)?, owner })
     }
 
     pub(crate) fn file(&mut self, path: &Path, owner: Owner, data: &[u8]) -> Result<(), EngineError> {
-        self.push(&Action::File {
-            path: &text(path)?,
-            owner,
-            data,
-        })
+        self.push(&Action::File { path: &text(path)?, owner, data })
     }
 
     pub(crate) fn link(&mut self, path: &Path, target: &Path) -> Result<(), EngineError> {
-        self.push(&Action::Link {
-            path: &text(path)?,
-            target: &text(target)?,
-        })
+        self.push(&Action::Link { path: &text(path)?, target: &text(target)? })
     }
 
     pub(crate) fn whiteout(&mut self, path: &Path) -> Result<(), EngineError> {
@@ -106,10 +85,7 @@ impl Program {
     }
 
     pub(crate) fn opaque(&mut self, path: &Path, user_marks: bool) -> Result<(), EngineError> {
-        self.push(&Action::Opaque {
-            path: &text(path)?,
-            user_marks,
-        })
+        self.push(&Action::Opaque { path: &text(path)?, user_marks })
     }
 
     pub(crate) fn overlay(&mut self, spec: &OverlaySpec) -> Result<(), EngineError> {
@@ -138,35 +114,22 @@ impl Program {
     pub(crate) fn take(&mut self, source: &Path, flags: Flags) -> Result<Taken, EngineError> {
         let slot = self.taken;
         self.taken = slot.checked_add(1).ok_or_else(too_long)?;
-        self.push(&Action::Take {
-            source: &text(source)?,
-            slot,
-            flags,
-        })?;
+        self.push(&Action::Take { source: &text(source)?, slot, flags })?;
         Ok(Taken { slot, flags })
     }
 
     /// Lets it appear in the box, after the root is entered, with its flags and these.
     pub(crate) fn bind(&mut self, taken: &Taken, target: &Path, flags: Flags) -> Result<(), EngineError> {
         let flags = taken.flags.and(flags);
-        self.push(&Action::Bind {
-            slot: taken.slot,
-            target: &text(target)?,
-            flags,
-        })
+        self.push(&Action::Bind { slot: taken.slot, target: &text(target)?, flags })
     }
 
     pub(crate) fn proc(&mut self, target: &Path) -> Result<(), EngineError> {
-        self.push(&Action::Proc {
-            target: &text(target)?,
-        })
+        self.push(&Action::Proc { target: &text(target)? })
     }
 
     pub(crate) fn devpts(&mut self, target: &str, options: &str) -> Result<(), EngineError> {
-        self.push(&Action::Devpts {
-            target: &c_text(target)?,
-            options: &c_text(options)?,
-        })
+        self.push(&Action::Devpts { target: &c_text(target)?, options: &c_text(options)? })
     }
 
     pub(crate) fn hide(&mut self, path: &Path) -> Result<(), EngineError> {
@@ -178,10 +141,7 @@ impl Program {
     }
 
     pub(crate) fn reserve(&mut self, path: &Path, parents: bool) -> Result<(), EngineError> {
-        self.push(&Action::Reserve {
-            path: &text(path)?,
-            parents,
-        })
+        self.push(&Action::Reserve { path: &text(path)?, parents })
     }
 }
 
@@ -193,19 +153,15 @@ impl Drop for Program {
 }
 
 fn text(path: &Path) -> Result<CString, EngineError> {
-    CString::new(path.as_os_str().as_bytes()).map_err(|_| EngineError::BadInput {
-        what: format!("the path {path:?} contains a NUL"),
-    })
+    CString::new(path.as_os_str().as_bytes())
+        .map_err(|_| EngineError::BadInput { what: format!("the path {path:?} contains a NUL") })
 }
 
 fn c_text(value: &str) -> Result<CString, EngineError> {
-    CString::new(value).map_err(|_| EngineError::BadInput {
-        what: format!("the text {value:?} contains a NUL"),
-    })
+    CString::new(value)
+        .map_err(|_| EngineError::BadInput { what: format!("the text {value:?} contains a NUL") })
 }
 
 fn too_long() -> EngineError {
-    EngineError::BadInput {
-        what: "the plan of the box is longer than 4 GiB".to_owned(),
-    }
+    EngineError::BadInput { what: "the plan of the box is longer than 4 GiB".to_owned() }
 }

@@ -6,12 +6,7 @@ use super::{Answer, Fd, O_CLOEXEC, as_fd, call, call_with_numbers, number};
 pub(crate) fn pipe() -> Answer<(Fd, Fd)> {
     let mut ends = [0 as Fd; 2];
     // SAFETY: the kernel writes two descriptors there.
-    unsafe {
-        call(
-            nr::PIPE2,
-            [ends.as_mut_ptr() as usize, O_CLOEXEC as usize, 0, 0, 0, 0],
-        )
-    }?;
+    unsafe { call(nr::PIPE2, [ends.as_mut_ptr() as usize, O_CLOEXEC as usize, 0, 0, 0, 0]) }?;
     let [read, write] = ends;
     Ok((read, write))
 }
@@ -19,10 +14,7 @@ pub(crate) fn pipe() -> Answer<(Fd, Fd)> {
 /// A copy of `fd` with a number of at least `lowest`, closed on exec.
 pub(crate) fn duplicate_above(fd: Fd, lowest: Fd) -> Answer<Fd> {
     const F_DUPFD_CLOEXEC: usize = 1030;
-    as_fd(call_with_numbers(
-        nr::FCNTL,
-        [number(fd), F_DUPFD_CLOEXEC, number(lowest), 0, 0, 0],
-    )?)
+    as_fd(call_with_numbers(nr::FCNTL, [number(fd), F_DUPFD_CLOEXEC, number(lowest), 0, 0, 0])?)
 }
 
 /// Makes `to` a copy of `from` that survives exec.
@@ -33,11 +25,8 @@ pub(crate) fn duplicate_onto(from: Fd, to: Fd) -> Answer<()> {
 /// Marks every descriptor from `first` on as closed on exec.
 pub(crate) fn close_on_exec_from(first: Fd) -> Answer<()> {
     const CLOSE_RANGE_CLOEXEC: usize = 4;
-    call_with_numbers(
-        nr::CLOSE_RANGE,
-        [number(first), u32::MAX as usize, CLOSE_RANGE_CLOEXEC, 0, 0, 0],
-    )
-    .map(drop)
+    call_with_numbers(nr::CLOSE_RANGE, [number(first), u32::MAX as usize, CLOSE_RANGE_CLOEXEC, 0, 0, 0])
+        .map(drop)
 }
 
 /// One descriptor to wait for.
@@ -50,11 +39,7 @@ pub(crate) struct Poll {
 }
 
 impl Poll {
-    pub(crate) const NOTHING: Poll = Poll {
-        fd: -1,
-        wanted: 0,
-        seen: 0,
-    };
+    pub(crate) const NOTHING: Poll = Poll { fd: -1, wanted: 0, seen: 0 };
 
     pub(crate) const fn new(fd: Fd, wanted: i16) -> Self {
         Self { fd, wanted, seen: 0 }
@@ -68,14 +53,7 @@ pub(crate) fn poll(entries: &mut [Poll], milliseconds: Option<u64>) -> Answer<us
         time = [limit / 1000, limit % 1000 * 1_000_000];
         time.as_mut_ptr() as usize
     });
-    let arguments = [
-        entries.as_mut_ptr() as usize,
-        entries.len(),
-        time_address,
-        0,
-        0,
-        0,
-    ];
+    let arguments = [entries.as_mut_ptr() as usize, entries.len(), time_address, 0, 0, 0];
     // SAFETY: the entries have the kernel's layout; the time is null or a valid timespec.
     unsafe { call(nr::PPOLL, arguments) }
 }

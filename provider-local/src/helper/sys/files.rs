@@ -6,14 +6,7 @@ use super::{call_with_numbers, number};
 use core::ffi::CStr;
 
 pub(crate) fn open(folder: Fd, path: &CStr, flags: u32, mode: u32) -> Answer<Fd> {
-    let arguments = [
-        number(folder),
-        address(path),
-        (flags | O_CLOEXEC) as usize,
-        mode as usize,
-        0,
-        0,
-    ];
+    let arguments = [number(folder), address(path), (flags | O_CLOEXEC) as usize, mode as usize, 0, 0];
     // SAFETY: `path` ends with a NUL.
     as_fd(unsafe { call(nr::OPENAT, arguments) }?)
 }
@@ -44,24 +37,12 @@ pub(crate) fn write_all(fd: Fd, mut bytes: &[u8]) -> Answer<()> {
 
 pub(crate) fn make_dir(path: &CStr, mode: u32) -> Answer<()> {
     // SAFETY: `path` ends with a NUL.
-    unsafe {
-        call(
-            nr::MKDIRAT,
-            [number(AT_CWD), address(path), mode as usize, 0, 0, 0],
-        )
-    }
-    .map(drop)
+    unsafe { call(nr::MKDIRAT, [number(AT_CWD), address(path), mode as usize, 0, 0, 0]) }.map(drop)
 }
 
 pub(crate) fn unlink(path: &CStr, flags: u32) -> Answer<()> {
     // SAFETY: `path` ends with a NUL.
-    unsafe {
-        call(
-            nr::UNLINKAT,
-            [number(AT_CWD), address(path), flags as usize, 0, 0, 0],
-        )
-    }
-    .map(drop)
+    unsafe { call(nr::UNLINKAT, [number(AT_CWD), address(path), flags as usize, 0, 0, 0]) }.map(drop)
 }
 
 pub(crate) fn rename(from: &CStr, to: &CStr) -> Answer<()> {
@@ -72,48 +53,23 @@ pub(crate) fn rename(from: &CStr, to: &CStr) -> Answer<()> {
 
 pub(crate) fn symlink(target: &CStr, path: &CStr) -> Answer<()> {
     // SAFETY: both texts end with a NUL.
-    unsafe {
-        call(
-            nr::SYMLINKAT,
-            [address(target), number(AT_CWD), address(path), 0, 0, 0],
-        )
-    }
-    .map(drop)
+    unsafe { call(nr::SYMLINKAT, [address(target), number(AT_CWD), address(path), 0, 0, 0]) }.map(drop)
 }
 
 /// A character device 0:0, which an overlay reads as "there is nothing here".
 pub(crate) fn make_whiteout(path: &CStr) -> Answer<()> {
     // SAFETY: `path` ends with a NUL.
-    unsafe {
-        call(
-            nr::MKNODAT,
-            [number(AT_CWD), address(path), S_IFCHR as usize, 0, 0, 0],
-        )
-    }
-    .map(drop)
+    unsafe { call(nr::MKNODAT, [number(AT_CWD), address(path), S_IFCHR as usize, 0, 0, 0]) }.map(drop)
 }
 
 pub(crate) fn change_mode(path: &CStr, mode: u32) -> Answer<()> {
     // SAFETY: `path` ends with a NUL.
-    unsafe {
-        call(
-            nr::FCHMODAT,
-            [number(AT_CWD), address(path), mode as usize, 0, 0, 0],
-        )
-    }
-    .map(drop)
+    unsafe { call(nr::FCHMODAT, [number(AT_CWD), address(path), mode as usize, 0, 0, 0]) }.map(drop)
 }
 
 pub(crate) fn change_owner(path: &CStr, uid: u32, gid: u32) -> Answer<()> {
     let flags = AT_SYMLINK_NOFOLLOW as usize;
-    let arguments = [
-        number(AT_CWD),
-        address(path),
-        uid as usize,
-        gid as usize,
-        flags,
-        0,
-    ];
+    let arguments = [number(AT_CWD), address(path), uid as usize, gid as usize, flags, 0];
     // SAFETY: `path` ends with a NUL.
     unsafe { call(nr::FCHOWNAT, arguments) }.map(drop)
 }
@@ -127,14 +83,7 @@ pub(crate) fn change_fd_owner(fd: Fd, uid: u32, gid: u32) -> Answer<()> {
 }
 
 pub(crate) fn set_attribute(path: &CStr, name: &CStr, value: &[u8]) -> Answer<()> {
-    let arguments = [
-        address(path),
-        address(name),
-        value.as_ptr() as usize,
-        value.len(),
-        0,
-        0,
-    ];
+    let arguments = [address(path), address(name), value.as_ptr() as usize, value.len(), 0, 0];
     // SAFETY: the texts end with a NUL; `value` is read for its length.
     unsafe { call(nr::SETXATTR, arguments) }.map(drop)
 }
@@ -144,20 +93,12 @@ pub(crate) fn file_mode(folder: Fd, path: &CStr, flags: u32) -> Answer<u32> {
     const STATX_TYPE_AND_MODE: usize = 0x3;
     const MODE_AT: usize = 28;
     let mut record = [0_u8; 256];
-    let arguments = [
-        number(folder),
-        address(path),
-        flags as usize,
-        STATX_TYPE_AND_MODE,
-        record.as_mut_ptr() as usize,
-        0,
-    ];
+    let arguments =
+        [number(folder), address(path), flags as usize, STATX_TYPE_AND_MODE, record.as_mut_ptr() as usize, 0];
     // SAFETY: `path` ends with a NUL; struct statx has 256 bytes.
     unsafe { call(nr::STATX, arguments) }?;
-    let mode = record
-        .get(MODE_AT..MODE_AT + 2)
-        .and_then(|bytes| bytes.try_into().ok())
-        .map(u16::from_ne_bytes);
+    let mode =
+        record.get(MODE_AT..MODE_AT + 2).and_then(|bytes| bytes.try_into().ok()).map(u16::from_ne_bytes);
     mode.map(u32::from).ok_or(Errno::IO)
 }
 
@@ -202,12 +143,8 @@ pub(crate) fn map_words(count: usize) -> Answer<&'static mut [usize]> {
     const MAP_PRIVATE_ANONYMOUS: usize = 0x22;
     let length = count.max(1).checked_mul(size_of::<usize>()).ok_or(Errno::BIG)?;
     // SAFETY: a new mapping at a place of the kernel's choice touches nothing that exists.
-    let start = unsafe {
-        call(
-            nr::MMAP,
-            [0, length, PROT_READ_WRITE, MAP_PRIVATE_ANONYMOUS, usize::MAX, 0],
-        )
-    }?;
+    let start =
+        unsafe { call(nr::MMAP, [0, length, PROT_READ_WRITE, MAP_PRIVATE_ANONYMOUS, usize::MAX, 0]) }?;
     // SAFETY: page-aligned, zeroed, mapped for this many words, and nobody else knows the address.
     Ok(unsafe { core::slice::from_raw_parts_mut(start as *mut usize, count) })
 }

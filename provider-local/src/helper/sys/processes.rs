@@ -25,20 +25,10 @@ pub(crate) fn fork() -> Answer<Option<u32>> {
 pub(crate) fn fork_into(flags: usize) -> Answer<Option<(u32, Fd)>> {
     const CLONE_PIDFD: usize = 0x1000;
     let mut pidfd: Fd = -1;
-    let arguments = [
-        flags | CLONE_PIDFD | SIGCHLD as usize,
-        0,
-        ptr::from_mut(&mut pidfd) as usize,
-        0,
-        0,
-        0,
-    ];
+    let arguments = [flags | CLONE_PIDFD | SIGCHLD as usize, 0, ptr::from_mut(&mut pidfd) as usize, 0, 0, 0];
     // SAFETY: as for `fork`; the kernel writes one descriptor to `pidfd` in the parent.
     let answer = unsafe { call(nr::CLONE, arguments) }?;
-    Ok(u32::try_from(answer)
-        .ok()
-        .filter(|pid| *pid != 0)
-        .map(|pid| (pid, pidfd)))
+    Ok(u32::try_from(answer).ok().filter(|pid| *pid != 0).map(|pid| (pid, pidfd)))
 }
 
 /// What [`wait_for`] and [`reap`] saw.
@@ -50,20 +40,10 @@ pub(crate) struct Ended {
 
 fn wait(pid: isize, options: usize) -> Answer<Option<Ended>> {
     let mut status = 0_u32;
-    let arguments = [
-        pid as usize,
-        ptr::from_mut(&mut status) as usize,
-        options,
-        0,
-        0,
-        0,
-    ];
+    let arguments = [pid as usize, ptr::from_mut(&mut status) as usize, options, 0, 0, 0];
     // SAFETY: the kernel writes one word to `status`.
     let pid = unsafe { call(nr::WAIT4, arguments) }?;
-    Ok(u32::try_from(pid)
-        .ok()
-        .filter(|pid| *pid != 0)
-        .map(|pid| Ended { pid, status }))
+    Ok(u32::try_from(pid).ok().filter(|pid| *pid != 0).map(|pid| Ended { pid, status }))
 }
 
 /// Waits for this child.
@@ -89,11 +69,7 @@ pub(crate) fn kill(pid: i32, signal: u32) -> Answer<()> {
 }
 
 pub(crate) fn kill_pidfd(pidfd: Fd, signal: u32) -> Answer<()> {
-    call_with_numbers(
-        nr::PIDFD_SEND_SIGNAL,
-        [number(pidfd), signal as usize, 0, 0, 0, 0],
-    )
-    .map(drop)
+    call_with_numbers(nr::PIDFD_SEND_SIGNAL, [number(pidfd), signal as usize, 0, 0, 0, 0]).map(drop)
 }
 
 pub(crate) fn new_session() -> Answer<()> {
@@ -110,13 +86,7 @@ pub(crate) fn process_control(option: usize, argument: usize) -> Answer<()> {
 
 pub(crate) fn set_groups(groups: &[u32]) -> Answer<()> {
     // SAFETY: the kernel reads `groups.len()` words there.
-    unsafe {
-        call(
-            nr::SETGROUPS,
-            [groups.len(), groups.as_ptr() as usize, 0, 0, 0, 0],
-        )
-    }
-    .map(drop)
+    unsafe { call(nr::SETGROUPS, [groups.len(), groups.as_ptr() as usize, 0, 0, 0, 0]) }.map(drop)
 }
 
 pub(crate) fn set_group(gid: u32) -> Answer<()> {
@@ -137,13 +107,7 @@ pub(crate) fn set_capabilities(keep: u64) -> Answer<()> {
     let header = [VERSION_3, 0_u32];
     let data = [low, low, 0_u32, high, high, 0_u32];
     // SAFETY: header and data have the layout of version 3.
-    unsafe {
-        call(
-            nr::CAPSET,
-            [header.as_ptr() as usize, data.as_ptr() as usize, 0, 0, 0, 0],
-        )
-    }
-    .map(drop)
+    unsafe { call(nr::CAPSET, [header.as_ptr() as usize, data.as_ptr() as usize, 0, 0, 0, 0]) }.map(drop)
 }
 
 /// Executes a program; comes back only with an error.
@@ -151,14 +115,7 @@ pub(crate) fn set_capabilities(keep: u64) -> Answer<()> {
 /// # Safety
 /// `arguments` and `environment` must be null-terminated lists of addresses of NUL-terminated texts.
 pub(crate) unsafe fn execute(path: &CStr, arguments: &[usize], environment: &[usize]) -> Errno {
-    let list = [
-        address(path),
-        arguments.as_ptr() as usize,
-        environment.as_ptr() as usize,
-        0,
-        0,
-        0,
-    ];
+    let list = [address(path), arguments.as_ptr() as usize, environment.as_ptr() as usize, 0, 0, 0];
     // SAFETY: the caller vouches for the lists.
     unsafe { call(nr::EXECVE, list) }.err().unwrap_or(Errno::IO)
 }
@@ -166,14 +123,7 @@ pub(crate) unsafe fn execute(path: &CStr, arguments: &[usize], environment: &[us
 /// Blocks exactly these signals (bit n-1 for signal n).
 pub(crate) fn set_blocked_signals(mask: u64) -> Answer<()> {
     const SIG_SETMASK: usize = 2;
-    let arguments = [
-        SIG_SETMASK,
-        ptr::from_ref(&mask) as usize,
-        0,
-        size_of::<u64>(),
-        0,
-        0,
-    ];
+    let arguments = [SIG_SETMASK, ptr::from_ref(&mask) as usize, 0, size_of::<u64>(), 0, 0];
     // SAFETY: the kernel reads one 8-byte set.
     unsafe { call(nr::RT_SIGPROCMASK, arguments) }.map(drop)
 }
@@ -193,14 +143,7 @@ pub(crate) fn reset_signals() {
 /// A descriptor from which these blocked signals can be read.
 pub(crate) fn signal_fd(mask: u64) -> Answer<Fd> {
     let flags = (O_CLOEXEC | O_NONBLOCK) as usize;
-    let arguments = [
-        usize::MAX,
-        ptr::from_ref(&mask) as usize,
-        size_of::<u64>(),
-        flags,
-        0,
-        0,
-    ];
+    let arguments = [usize::MAX, ptr::from_ref(&mask) as usize, size_of::<u64>(), flags, 0, 0];
     // SAFETY: the kernel reads one 8-byte set.
     as_fd(unsafe { call(nr::SIGNALFD4, arguments) }?)
 }
@@ -213,9 +156,7 @@ pub(crate) fn now_milliseconds() -> u64 {
     // SAFETY: the kernel writes one timespec.
     let _ = unsafe { call(nr::CLOCK_GETTIME, [CLOCK_MONOTONIC, address, 0, 0, 0, 0]) };
     let [seconds, nanoseconds] = time;
-    seconds
-        .saturating_mul(1000)
-        .saturating_add(nanoseconds / 1_000_000)
+    seconds.saturating_mul(1000).saturating_add(nanoseconds / 1_000_000)
 }
 
 pub(crate) fn set_hostname(name: &CStr) -> Answer<()> {

@@ -10,10 +10,7 @@ pub(crate) fn identity_and_groups() -> Outcome {
     let world = World::new();
     for base in both_bases() {
         let running = world.run(base);
-        assert_eq!(
-            say(&running, "id -u; id -g; hostname; pwd").ok(),
-            "1000\n100\nsandbox\n/\n"
-        );
+        assert_eq!(say(&running, "id -u; id -g; hostname; pwd").ok(), "1000\n100\nsandbox\n/\n");
         let groups = say(&running, "id -G").ok();
         // What cannot be dropped shows as the group that stands for all unknown ones.
         let kept = !world.engine.isolation().kept_groups.is_empty();
@@ -26,10 +23,7 @@ pub(crate) fn identity_and_groups() -> Outcome {
 
 pub(crate) fn needs_are_met() -> Outcome {
     let needs = World::new().engine.preflight();
-    assert!(
-        needs.iter().all(|need| need.ok && need.fix.is_empty()),
-        "{needs:?}"
-    );
+    assert!(needs.iter().all(|need| need.ok && need.fix.is_empty()), "{needs:?}");
     let names: Vec<&str> = needs.iter().map(|need| need.name).collect();
     for name in ["state_folder", "namespaces", "overlay", "proc", "exec"] {
         assert!(names.contains(&name), "{names:?}");
@@ -147,16 +141,8 @@ pub(crate) fn fingerprints_follow_the_base() -> Outcome {
     assert_ne!(filled, empty);
     fs::rename(folder.path().join("a/b"), folder.path().join("a/c"))?;
     assert_ne!(world.engine.fingerprint(&base)?, filled);
-    assert_eq!(
-        world.engine.fingerprint(&Base::Host)?,
-        world.engine.fingerprint(&Base::Host)?
-    );
+    assert_eq!(world.engine.fingerprint(&Base::Host)?, world.engine.fingerprint(&Base::Host)?);
     let missing = world.engine.fingerprint(&Base::Dir("/no/such/base".into()));
-    assert!(
-        missing
-            .expect_err("an error")
-            .to_string()
-            .contains("/no/such/base")
-    );
+    assert!(missing.expect_err("an error").to_string().contains("/no/such/base"));
     Ok(())
 }

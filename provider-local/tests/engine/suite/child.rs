@@ -1,9 +1,11 @@
 //! This test program as a child of itself: drivers that die, and worlds of their own.
 
-use super::common::{Outcome, is_root};
+use super::common::{Outcome, is_root, small_base_path, use_small_base};
 use super::{crash, failures, worlds};
+use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 
@@ -13,26 +15,25 @@ const SKIPPED: i32 = 77;
 /// Does what a parent asked for, and says whether that was so.
 pub(crate) fn run_if_asked() -> bool {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [ask, what, rest @ ..] = arguments.as_slice() else {
-        return false;
-    };
+    let [ask, what, base, rest @ ..] = arguments.as_slice() else { return false };
     if ask != ASK {
         return false;
     }
+    use_small_base(base.into());
     let state = PathBuf::from(rest.first().cloned().unwrap_or_default());
     let mark = rest.get(1).cloned().unwrap_or_default();
     match what.as_str() {
         "storm" => crash::storm(&state, &mark),
         "hold" => crash::hold(&state, &mark),
         "panic" => crash::panicking(&state, &mark),
-        "full-disk" => failures::full_disk_child(),
-        "overlay-state" => failures::overlay_state_child(),
-        "deep-folder" => worlds::deep_folder_child(),
-        "mounts-below" => worlds::mounts_below_child(),
-        "own-file-systems" => worlds::own_file_systems_child(),
-        "masked-proc" => worlds::masked_proc_child(),
-        "no-memory-programs" => worlds::no_memory_programs_child(),
-        "no-namespaces" => failures::no_namespaces_child(),
+        "full-disk" => failures::full_disk_child(&state),
+        "overlay-state" => failures::overlay_state_child(&state),
+        "deep-folder" => worlds::deep_folder_child(&state),
+        "mounts-below" => worlds::mounts_below_child(&state),
+        "own-file-systems" => worlds::own_file_systems_child(&state),
+        "masked-proc" => worlds::masked_proc_child(&state),
+        "no-memory-programs" => worlds::no_memory_programs_child(&state),
+        "no-namespaces" => failures::no_namespaces_child(&state),
         other => panic!("unknown request {other:?}"),
     }
     true
@@ -58,13 +59,12 @@ impl Driver {
         let mut command = Command::new(this_program());
         command
             .args([ASK, what])
+            .arg(small_base_path())
             .arg(state)
             .arg(mark)
             .stdout(Stdio::piped())
             .stderr(Stdio::null());
-        Self {
-            child: command.spawn().expect("a child"),
-        }
+        Self { child: command.spawn().expect("a child") }
     }
 
     pub(crate) fn id(&self) -> u32 {
@@ -95,9 +95,7 @@ pub(crate) fn copy_descriptors(pid: u32) -> Vec<OwnedFd> {
     let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else {
         return Vec::new();
     };
-    (3..64)
-        .filter_map(|number| pidfd_getfd(&process, number, PidfdGetfdFlags::empty()).ok())
-        .collect()
+    (3..64).filter_map(|number| pidfd_getfd(&process, number, PidfdGetfdFlags::empty()).ok()).collect()
 }
 
 /// Runs a request in a mount namespace of its own (and, for an ordinary user, a user namespace).
@@ -121,16 +119,17 @@ fn in_own_world(what: &str, how: &str) -> Outcome {
     if how.contains('p') {
         command.arg("--mount-proc");
     }
-    command.arg(this_program()).args([ASK, what]);
+    // Made here, since the child cannot remove a folder that it has mounted something on.
+    let folder = tempfile::tempdir()?;
+    command.arg(this_program()).args([ASK, what]).arg(small_base_path()).arg(folder.path());
     let output = match command.output() {
         Ok(output) => output,
         Err(error) => return super::common::skip(format!("unshare: {error}")),
     };
-    let said = format!(
-        "{}{}",
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr)
-    );
+    let said =
+        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    // An overlay leaves a folder that is closed even to its owner.
+    let _ = fs::set_permissions(folder.path().join("work/work"), fs::Permissions::from_mode(0o700));
     if output.status.code() == Some(SKIPPED) {
         return super::common::skip(said.trim());
     }
@@ -146,17 +145,13 @@ pub(crate) fn mount_tmpfs(target: &Path, options: &str) {
 pub(crate) fn mount_overlay(folder: &Path) {
     let path = |name: &str| folder.join(name).to_string_lossy().into_owned();
     let marks = if is_first_namespace() { "" } else { ",userxattr" };
-    let options = format!(
-        "lowerdir={},upperdir={},workdir={}{marks}",
-        path("lower"),
-        path("upper"),
-        path("work")
-    );
+    let options =
+        format!("lowerdir={},upperdir={},workdir={}{marks}", path("lower"), path("upper"), path("work"));
     mount(&["-t", "overlay", "-o", &options, "overlay", &path("merged")]);
 }
 
 fn is_first_namespace() -> bool {
-    std::fs::read_to_string("/proc/self/uid_map").is_ok_and(|map| map.contains("4294967295"))
+    fs::read_to_string("/proc/self/uid_map").is_ok_and(|map| map.contains("4294967295"))
 }
 
 pub(crate) fn mount(arguments: &[&str]) {

@@ -13,10 +13,7 @@ pub(crate) fn exit_codes_and_signals() -> Outcome {
         assert_eq!(say(&running, &format!("exit {code}")).exit, Exit::Code(code));
     }
     for signal in [1, 9, 11, 15] {
-        assert_eq!(
-            say(&running, &format!("kill -{signal} $$")).exit,
-            Exit::Signal(signal)
-        );
+        assert_eq!(say(&running, &format!("kill -{signal} $$")).exit, Exit::Signal(signal));
     }
     assert_eq!(say(&running, "no-such-program").exit, Exit::Code(127));
     Ok(())
@@ -25,14 +22,8 @@ pub(crate) fn exit_codes_and_signals() -> Outcome {
 pub(crate) fn streams_are_apart() -> Outcome {
     let world = World::new();
     let running = world.run(small_base());
-    let said = say(
-        &running,
-        "echo out; echo err >&2; echo dev-out >/dev/stdout; echo dev-err >/dev/stderr",
-    );
-    assert_eq!(
-        (said.out.as_str(), said.err.as_str()),
-        ("out\ndev-out\n", "err\ndev-err\n")
-    );
+    let said = say(&running, "echo out; echo err >&2; echo dev-out >/dev/stdout; echo dev-err >/dev/stderr");
+    assert_eq!((said.out.as_str(), said.err.as_str()), ("out\ndev-out\n", "err\ndev-err\n"));
     Ok(())
 }
 
@@ -40,18 +31,12 @@ pub(crate) fn a_missing_program_is_no_exit_code() -> Outcome {
     let world = World::new();
     let running = world.run(small_base());
     for program in ["/no/such/program", "no-such-program", "", "/etc", "/etc/passwd"] {
-        let error = running
-            .spawn(&ExecSpec::new(Identity::SANDBOX, [program]))
-            .expect_err("an error");
+        let error = running.spawn(&ExecSpec::new(Identity::SANDBOX, [program])).expect_err("an error");
         assert!(error.is_missing_program(), "{program:?}: {error}");
         assert!(error.to_string().contains(&format!("{program:?}")), "{error}");
     }
-    let errno = |program: &str| {
-        running
-            .spawn(&ExecSpec::new(Identity::SANDBOX, [program]))
-            .expect_err("x")
-            .errno()
-    };
+    let errno =
+        |program: &str| running.spawn(&ExecSpec::new(Identity::SANDBOX, [program])).expect_err("x").errno();
     assert_eq!((errno("/no/such"), errno("/etc/passwd")), (Some(2), Some(13)));
     Ok(())
 }
@@ -62,10 +47,7 @@ pub(crate) fn a_missing_folder_is_named() -> Outcome {
     let mut spec = shell("pwd", Identity::SANDBOX);
     spec.cwd = "/no/such/folder".into();
     let error = running.spawn(&spec).expect_err("an error");
-    assert!(
-        error.is_missing_directory() && !error.is_missing_program(),
-        "{error}"
-    );
+    assert!(error.is_missing_directory() && !error.is_missing_program(), "{error}");
     assert!(error.to_string().contains("/no/such/folder"), "{error}");
     spec.cwd = "/etc".into();
     assert_eq!(finish(spawn(&running, &spec)).ok(), "/etc\n");
@@ -83,22 +65,15 @@ pub(crate) fn impossible_commands_are_refused() -> Outcome {
     with_nul.env.push(("TOKEN".into(), "sec\0ret".into()));
     let mut with_groups = shell("true", who);
     with_groups.groups = vec![1; 100];
-    let bad = [
-        ExecSpec::new(who, nothing),
-        ExecSpec::new(who, ["a\0b"]),
-        with_variable,
-        with_nul,
-        with_groups,
-    ];
+    let bad =
+        [ExecSpec::new(who, nothing), ExecSpec::new(who, ["a\0b"]), with_variable, with_nul, with_groups];
     for spec in bad {
         let error = running.spawn(&spec).expect_err("an error");
         assert!(matches!(error, EngineError::BadInput { .. }), "{error}");
         assert!(!error.to_string().contains("ret"), "a value is shown: {error}");
     }
     let long = "x".repeat(200_000);
-    let error = running
-        .spawn(&ExecSpec::new(who, ["true", long.as_str()]))
-        .expect_err("an error");
+    let error = running.spawn(&ExecSpec::new(who, ["true", long.as_str()])).expect_err("an error");
     assert!(
         matches!(error, EngineError::Exec { step: Step::Exec, .. }) && error.errno() == Some(7),
         "{error}"
@@ -116,8 +91,7 @@ pub(crate) fn programs_are_searched_in_the_path() -> Outcome {
     let script = "mkdir /tmp/a /tmp/b; for d in a b; do echo \"#!/bin/sh\necho $d\" >/tmp/$d/tool; done; chmod +x /tmp/b/tool";
     say(&running, script).ok();
     let mut spec = ExecSpec::new(Identity::SANDBOX, ["tool"]);
-    spec.env
-        .push(("PATH".into(), format!("/none::/tmp/a:/tmp/b:{PATH}").into()));
+    spec.env.push(("PATH".into(), format!("/none::/tmp/a:/tmp/b:{PATH}").into()));
     // The first one may not be executed, so the search goes on.
     assert_eq!(finish(spawn(&running, &spec)).ok(), "b\n");
     let unset = ExecSpec::new(Identity::SANDBOX, ["true"]);
@@ -129,13 +103,8 @@ pub(crate) fn a_slow_reader_gets_everything() -> Outcome {
     const SIZE: usize = 64 << 20;
     let world = World::new();
     let running = world.run(small_base());
-    let process = spawn(
-        &running,
-        &shell(
-            &format!("head -c {SIZE} /dev/zero; echo done >&2"),
-            Identity::SANDBOX,
-        ),
-    );
+    let process =
+        spawn(&running, &shell(&format!("head -c {SIZE} /dev/zero; echo done >&2"), Identity::SANDBOX));
     let mut stdout = File::from(process.stdout);
     let mut buffer = vec![1; 1 << 16];
     let mut total = 0;
@@ -184,20 +153,12 @@ pub(crate) fn the_exit_does_not_wait_for_the_pipes() -> Outcome {
 pub(crate) fn nothing_is_inherited() -> Outcome {
     let world = World::new();
     let running = world.run(small_base());
-    let said = say(
-        &running,
-        "env | cut -d= -f1 | grep -v -x -e PWD -e SHLVL -e _ -e OLDPWD",
-    )
-    .ok();
+    let said = say(&running, "env | cut -d= -f1 | grep -v -x -e PWD -e SHLVL -e _ -e OLDPWD").ok();
     assert_eq!(said, "PATH\nLC_ALL\n");
     // 0 to 2, and the one that lists the folder.
     assert_eq!(say(&running, "ls /proc/self/fd").ok(), "0\n1\n2\n3\n");
     assert_eq!(
-        say(
-            &running,
-            "grep -e SigBlk -e SigIgn /proc/self/status | tr -d '0 \\t\\n'"
-        )
-        .ok(),
+        say(&running, "grep -e SigBlk -e SigIgn /proc/self/status | tr -d '0 \\t\\n'").ok(),
         "SigBlk:SigIgn:"
     );
     Ok(())
@@ -206,9 +167,7 @@ pub(crate) fn nothing_is_inherited() -> Outcome {
 /// Answers and exits come from a thread of the box's own.
 pub(crate) fn a_dead_runtime_does_not_matter() -> Outcome {
     let world = World::new();
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build()?;
     let running = world.run(small_base());
     let inside = running.clone();
     let task =
@@ -217,10 +176,7 @@ pub(crate) fn a_dead_runtime_does_not_matter() -> Outcome {
     assert_eq!(runtime.block_on(first.exit)?, Exit::Code(5));
     let inside = running.clone();
     let task = runtime.spawn_blocking(move || {
-        spawn(
-            &inside,
-            &with_stdin(shell("read x && exit 6; exit 5", Identity::SANDBOX)),
-        )
+        spawn(&inside, &with_stdin(shell("read x && exit 6; exit 5", Identity::SANDBOX)))
     });
     let second = runtime.block_on(task)?;
     runtime.shutdown_background();
@@ -239,17 +195,11 @@ pub(crate) fn groups_are_set_where_they_can_be() -> Outcome {
         assert!(said.starts_with("100"), "{said}");
         let other = Identity { uid: 1001, gid: 100 };
         let error = running.spawn(&shell("true", other)).expect_err("an error");
-        assert!(
-            matches!(error, EngineError::Exec { step: Step::User, .. }),
-            "{error}"
-        );
+        assert!(matches!(error, EngineError::Exec { step: Step::User, .. }), "{error}");
     } else {
         assert_eq!(said, "100 27 44\n");
         let other = Identity { uid: 1234, gid: 4321 };
-        assert_eq!(
-            finish(spawn(&running, &shell("id -u; id -g", other))).ok(),
-            "1234\n4321\n"
-        );
+        assert_eq!(finish(spawn(&running, &shell("id -u; id -g", other))).ok(), "1234\n4321\n");
     }
     Ok(())
 }
@@ -259,9 +209,8 @@ pub(crate) fn many_commands_leave_no_descriptor() -> Outcome {
     let running = world.run(small_base());
     let first = processes_with(running.id());
     for _ in 0..4 {
-        let batch: Vec<_> = (0..100)
-            .map(|_| spawn(&running, &ExecSpec::new(Identity::SANDBOX, ["true"])))
-            .collect();
+        let batch: Vec<_> =
+            (0..100).map(|_| spawn(&running, &ExecSpec::new(Identity::SANDBOX, ["true"]))).collect();
         for process in batch {
             assert_eq!(process.exit.wait()?, Exit::Code(0));
         }

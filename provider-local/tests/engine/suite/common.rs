@@ -56,11 +56,7 @@ impl World {
         let mut config = EngineConfig::new(&state);
         change(&mut config);
         let engine = Engine::open(config).expect("an engine");
-        Self {
-            engine,
-            state,
-            _folder: folder,
-        }
+        Self { engine, state, _folder: folder }
     }
 
     pub(crate) fn run(&self, base: Base) -> RunningBox {
@@ -78,10 +74,7 @@ impl World {
     /// Nothing of any box is left in the state folder.
     pub(crate) fn assert_clean(&self) {
         for folder in ["box", "tmp", "trash"] {
-            let names: Vec<_> = fs::read_dir(self.state.join(folder))
-                .expect("a folder")
-                .flatten()
-                .collect();
+            let names: Vec<_> = fs::read_dir(self.state.join(folder)).expect("a folder").flatten().collect();
             assert!(names.is_empty(), "left in {folder}: {names:?}");
         }
         self.assert_unmounted();
@@ -89,21 +82,14 @@ impl World {
 
     pub(crate) fn assert_unmounted(&self) {
         let mounts = fs::read_to_string("/proc/self/mountinfo").expect("mountinfo");
-        assert!(
-            !mounts.contains(&*self.state.to_string_lossy()),
-            "a mount is left"
-        );
+        assert!(!mounts.contains(&*self.state.to_string_lossy()), "a mount is left");
     }
 }
 
 /// An id that no other trial uses, and that is not the beginning of another one.
 pub(crate) fn new_id() -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
-    format!(
-        "t{}-{:05}",
-        std::process::id(),
-        NEXT.fetch_add(1, Ordering::Relaxed)
-    )
+    format!("t{}-{:05}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
 /// What a command said and how it ended.
@@ -116,13 +102,7 @@ pub(crate) struct Said {
 
 impl Said {
     pub(crate) fn ok(self) -> String {
-        assert_eq!(
-            self.exit,
-            Exit::Code(0),
-            "stdout {:?} stderr {:?}",
-            self.out,
-            self.err
-        );
+        assert_eq!(self.exit, Exit::Code(0), "stdout {:?} stderr {:?}", self.out, self.err);
         self.out
     }
 
@@ -157,11 +137,7 @@ pub(crate) fn finish(process: Process) -> Said {
     let reader = std::thread::spawn(move || read_all(stderr));
     let out = read_all(File::from(process.stdout));
     let err = reader.join().expect("a reader");
-    Said {
-        exit: process.exit.wait().expect("an exit"),
-        out,
-        err,
-    }
+    Said { exit: process.exit.wait().expect("an exit"), out, err }
 }
 
 pub(crate) fn read_all(mut file: File) -> String {
@@ -175,16 +151,32 @@ pub(crate) fn with_stdin(mut spec: ExecSpec) -> ExecSpec {
     spec
 }
 
-/// A small root file system: a shell, some tools, their libraries, two account files.
+static BASE: OnceLock<PathBuf> = OnceLock::new();
+
+/// A small root file system: a shell, some tools, their libraries, two account files. One for all trials and
+/// for the children of this process, which are told where it is.
 pub(crate) fn small_base() -> Base {
-    static BASE: OnceLock<(tempfile::TempDir, PathBuf)> = OnceLock::new();
-    let (_, path) = BASE.get_or_init(|| {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let path = folder.path().join("base");
+    Base::Dir(small_base_path().to_owned())
+}
+
+pub(crate) fn small_base_path() -> &'static Path {
+    BASE.get_or_init(|| {
+        let path = tempfile::tempdir().expect("a temporary folder").keep();
         fill_base(&path);
-        (folder, path)
-    });
-    Base::Dir(path.clone())
+        path
+    })
+}
+
+/// In a child: where the parent's is.
+pub(crate) fn use_small_base(path: PathBuf) {
+    BASE.set(path).expect("set once");
+}
+
+/// In the parent, at the end of all trials.
+pub(crate) fn remove_small_base() {
+    if let Some(path) = BASE.get() {
+        fs::remove_dir_all(path).expect("removed");
+    }
 }
 
 const TOOLS: &[&str] = &[
@@ -196,18 +188,11 @@ const TOOLS: &[&str] = &[
 fn fill_base(path: &Path) {
     let mut files = BTreeSet::new();
     for tool in TOOLS {
-        let found = PATH
-            .split(':')
-            .map(|folder| Path::new(folder).join(tool))
-            .find(|path| path.exists());
+        let found = PATH.split(':').map(|folder| Path::new(folder).join(tool)).find(|path| path.exists());
         let Some(found) = found else { continue };
         let listed = Command::new("ldd").arg(&found).output().expect("ldd");
         let text = String::from_utf8_lossy(&listed.stdout).into_owned();
-        files.extend(
-            text.split_whitespace()
-                .filter(|word| word.starts_with('/'))
-                .map(PathBuf::from),
-        );
+        files.extend(text.split_whitespace().filter(|word| word.starts_with('/')).map(PathBuf::from));
         files.insert(found);
     }
     for file in files {
@@ -242,10 +227,7 @@ pub(crate) fn both_bases() -> [Base; 2] {
 pub(crate) fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
     let start = Instant::now();
     while !condition() {
-        assert!(
-            start.elapsed() < Duration::from_secs(10),
-            "waited too long until {what}"
-        );
+        assert!(start.elapsed() < Duration::from_secs(10), "waited too long until {what}");
         std::thread::sleep(Duration::from_millis(2));
     }
 }

@@ -25,10 +25,7 @@ pub(crate) fn a_killed_driver_leaves_nothing_alive() -> Outcome {
         boxes += world.engine.reap()?.boxes.len();
         world.assert_clean();
     }
-    assert!(
-        alive > 10 && boxes > 10,
-        "the moments were badly chosen: {alive} alive, {boxes} boxes"
-    );
+    assert!(alive > 10 && boxes > 10, "the moments were badly chosen: {alive} alive, {boxes} boxes");
     Ok(())
 }
 
@@ -40,19 +37,12 @@ pub(crate) fn storm(state: &std::path::Path, mark: &str) {
     for number in 0.. {
         let plan = BoxPlan::run(format!("{mark}-r{number}"), Base::Host);
         let running = engine.start(&plan).expect("a box");
-        let sleeper = running
-            .spawn(&shell(&format!("sleep 7300; echo {mark}"), Identity::SANDBOX))
-            .expect("a command");
-        let build = engine
-            .start(&BoxPlan::build(format!("{mark}-b{number}"), Base::Host))
-            .expect("a box");
+        let sleeper =
+            running.spawn(&shell(&format!("sleep 7300; echo {mark}"), Identity::SANDBOX)).expect("a command");
+        let build = engine.start(&BoxPlan::build(format!("{mark}-b{number}"), Base::Host)).expect("a box");
         let key = LayerKey::new(format!("{mark}-{number}")).expect("a key");
         let lock = engine.store().lock_layer(&key, Duration::ZERO).expect("a lock");
-        let said = finish(
-            build
-                .spawn(&shell("echo x >/etc/x", Identity::ROOT))
-                .expect("a command"),
-        );
+        let said = finish(build.spawn(&shell("echo x >/etc/x", Identity::ROOT)).expect("a command"));
         said.ok();
         build.publish(&lock, serde_json::json!(mark)).expect("a layer");
         drop((running, sleeper));
@@ -87,9 +77,7 @@ pub(crate) fn a_forked_copy_of_the_driver_does_not_keep_boxes() -> Outcome {
 pub(crate) fn hold(state: &std::path::Path, mark: &str) {
     let engine = Engine::open(EngineConfig::new(state)).expect("an engine");
     let running = engine.start(&BoxPlan::run(mark, small_base())).expect("a box");
-    let _sleeper = running
-        .spawn(&shell("sleep 7400", Identity::SANDBOX))
-        .expect("a command");
+    let _sleeper = running.spawn(&shell("sleep 7400", Identity::SANDBOX)).expect("a command");
     println!("go");
     std::io::stdout().flush().expect("a line");
     loop {
@@ -110,8 +98,6 @@ pub(crate) fn a_driver_that_panics_leaves_nothing() -> Outcome {
 pub(crate) fn panicking(state: &std::path::Path, mark: &str) {
     let engine = Engine::open(EngineConfig::new(state)).expect("an engine");
     let running = engine.start(&BoxPlan::run(mark, small_base())).expect("a box");
-    let _sleeper = running
-        .spawn(&shell("sleep 7500", Identity::SANDBOX))
-        .expect("a command");
+    let _sleeper = running.spawn(&shell("sleep 7500", Identity::SANDBOX)).expect("a command");
     panic!("on purpose");
 }

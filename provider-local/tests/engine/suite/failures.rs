@@ -6,6 +6,7 @@ use provider_local::engine::{
     Base, BoxPlan, Engine, EngineConfig, EngineError, Fault, Identity, SecretBytes, Step,
 };
 use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
 pub(crate) fn every_step_of_a_start_can_fail() -> Outcome {
@@ -20,10 +21,7 @@ pub(crate) fn every_step_of_a_start_can_fail() -> Outcome {
     // The host's plan is the small one's and many more masks, of which some will do.
     for (base, stride) in [(small_base(), 1), (Base::Host, 9)] {
         let mut failed = 0;
-        for fault in faults
-            .into_iter()
-            .chain((0..).step_by(stride).map(Fault::AtAction))
-        {
+        for fault in faults.into_iter().chain((0..).step_by(stride).map(Fault::AtAction)) {
             let world = World::with(|config| config.fault = Some(fault));
             let mut plan = BoxPlan::run(new_id(), base.clone());
             plan.secrets = vec![("s".to_owned(), SecretBytes::new(vec![1]))];
@@ -32,11 +30,7 @@ pub(crate) fn every_step_of_a_start_can_fail() -> Outcome {
             let started = answer.is_ok();
             drop(answer);
             world.assert_clean();
-            assert!(
-                processes_with(&plan.id).is_empty(),
-                "{fault:?} left {:?}",
-                processes_with(&plan.id)
-            );
+            assert!(processes_with(&plan.id).is_empty(), "{fault:?} left {:?}", processes_with(&plan.id));
             let may_start = match fault {
                 // There is no map as root; and a fast helper is ready before the signal is there.
                 Fault::BadMap => !world.engine.isolation().user_namespace,
@@ -76,18 +70,12 @@ pub(crate) fn bad_plans_are_refused() -> Outcome {
         change(|plan| plan.layers = vec![provider_local::store::LayerKey::new("none").expect("a key")]),
     ] {
         let error = world.engine.start(&plan).expect_err("an error");
-        assert!(
-            matches!(error, EngineError::BadInput { .. } | EngineError::Store(_)),
-            "{error}"
-        );
+        assert!(matches!(error, EngineError::BadInput { .. } | EngineError::Store(_)), "{error}");
         world.assert_clean();
     }
     if is_root() {
         let plan = change(|plan| plan.identity = Identity::ROOT);
-        assert!(matches!(
-            world.engine.start(&plan),
-            Err(EngineError::BadInput { .. })
-        ));
+        assert!(matches!(world.engine.start(&plan), Err(EngineError::BadInput { .. })));
     }
     let twice = BoxPlan::run(new_id(), small_base());
     let _first = world.start(&twice);
@@ -100,10 +88,8 @@ pub(crate) fn a_base_that_is_not_there() -> Outcome {
     let world = World::new();
     let file = world.state.join("VERSION");
     for base in ["/no/such/base".into(), file] {
-        let error = world
-            .engine
-            .start(&BoxPlan::run(new_id(), Base::Dir(base.clone())))
-            .expect_err("an error");
+        let error =
+            world.engine.start(&BoxPlan::run(new_id(), Base::Dir(base.clone()))).expect_err("an error");
         assert!(matches!(error, EngineError::Base { .. }), "{error}");
         assert!(error.to_string().contains(&*base.to_string_lossy()), "{error}");
         world.assert_clean();
@@ -116,56 +102,34 @@ pub(crate) fn a_full_disk() -> Outcome {
     child::in_own_mounts("full-disk")
 }
 
-pub(crate) fn full_disk_child() {
-    let folder = tempfile::tempdir().expect("a folder");
-    child::mount_tmpfs(folder.path(), "size=2m,nr_inodes=400,mode=0755");
-    let state = folder.path().join("state");
+pub(crate) fn full_disk_child(folder: &Path) {
+    child::mount_tmpfs(folder, "size=2m,nr_inodes=400,mode=0755");
+    let state = folder.join("state");
     let engine = Engine::open(EngineConfig::new(&state)).expect("an engine");
     let build = engine.start(&BoxPlan::build("b", small_base())).expect("a box");
-    let said = say_as_root(
-        &build,
-        "dd if=/dev/zero of=/fill bs=64k; dd if=/dev/zero of=/fill2 bs=1",
-    );
+    let said = say_as_root(&build, "dd if=/dev/zero of=/fill bs=64k; dd if=/dev/zero of=/fill2 bs=1");
     assert!(said.err.contains("No space left"), "{said:?}");
-    let lock = engine.store().lock_layer(
-        &provider_local::store::LayerKey::new("l").expect("a key"),
-        Duration::ZERO,
-    );
+    let lock =
+        engine.store().lock_layer(&provider_local::store::LayerKey::new("l").expect("a key"), Duration::ZERO);
     let lock = lock.expect("a lock");
     let answer = build.publish(&lock, serde_json::json!("x".repeat(100_000)));
     assert!(answer.is_err(), "published on a full disk");
     drop(build);
     assert!(engine.store().layers().expect("a list").is_empty());
-    let fill = folder.path().join("fill");
+    let fill = folder.join("fill");
     let _ = fs::write(&fill, vec![0; 4 << 20]);
     let mut number = 0;
-    while fs::File::create(folder.path().join(format!("fill-{number}"))).is_ok() {
+    while fs::File::create(folder.join(format!("fill-{number}"))).is_ok() {
         number += 1;
     }
-    let error = engine
-        .start(&BoxPlan::run("r", small_base()))
-        .expect_err("an error");
+    let error = engine.start(&BoxPlan::run("r", small_base())).expect_err("an error");
     let text = error.to_string();
-    assert!(
-        text.contains(&*state.to_string_lossy()) && text.contains("free some space"),
-        "{text}"
-    );
-    let record = provider_local::store::Record {
-        layers: vec![],
-        body: serde_json::Value::Null,
-    };
-    let text = engine
-        .store()
-        .put_record("r", &record)
-        .expect_err("an error")
-        .to_string();
+    assert!(text.contains(&*state.to_string_lossy()) && text.contains("free some space"), "{text}");
+    let record = provider_local::store::Record { layers: vec![], body: serde_json::Value::Null };
+    let text = engine.store().put_record("r", &record).expect_err("an error").to_string();
     assert!(text.contains("free some space"), "{text}");
     for name in ["box", "tmp", "trash", "art"] {
-        assert_eq!(
-            fs::read_dir(state.join(name)).expect("a folder").count(),
-            0,
-            "left in {name}"
-        );
+        assert_eq!(fs::read_dir(state.join(name)).expect("a folder").count(), 0, "left in {name}");
     }
 }
 
@@ -189,33 +153,18 @@ pub(crate) fn a_state_folder_on_an_overlay() -> Outcome {
     child::in_own_mounts("overlay-state")
 }
 
-pub(crate) fn overlay_state_child() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = |name: &str| folder.path().join(name);
+pub(crate) fn overlay_state_child(folder: &Path) {
+    let path = |name: &str| folder.join(name);
     for name in ["lower", "upper", "work", "merged"] {
         fs::create_dir(path(name)).expect("a folder");
     }
-    child::mount_overlay(folder.path());
+    child::mount_overlay(folder);
     let engine = Engine::open(EngineConfig::new(path("merged").join("state"))).expect("an engine");
     let needs = engine.preflight();
     let unmet = needs.iter().find(|need| !need.ok).expect("an unmet need");
-    assert!(
-        unmet.name == "overlay" && unmet.fix.contains("real file system"),
-        "{needs:?}"
-    );
-    let error = engine
-        .start(&BoxPlan::run("r", small_base()))
-        .expect_err("an error");
-    assert!(
-        matches!(
-            error,
-            EngineError::Start {
-                step: Step::Overlay,
-                ..
-            }
-        ),
-        "{error}"
-    );
+    assert!(unmet.name == "overlay" && unmet.fix.contains("real file system"), "{needs:?}");
+    let error = engine.start(&BoxPlan::run("r", small_base())).expect_err("an error");
+    assert!(matches!(error, EngineError::Start { step: Step::Overlay, .. }), "{error}");
     assert!(error.to_string().contains("real file system"), "{error}");
     assert_eq!(engine.boxes().expect("a list").len(), 0);
 }
@@ -225,31 +174,16 @@ pub(crate) fn forbidden_namespaces_name_the_setting() -> Outcome {
     child::in_own_limits("no-namespaces")
 }
 
-pub(crate) fn no_namespaces_child() {
+pub(crate) fn no_namespaces_child(folder: &Path) {
     if fs::write("/proc/sys/user/max_mnt_namespaces", "0").is_err() {
         child::skip("the limit of namespaces cannot be set here");
     }
-    let folder = tempfile::tempdir().expect("a folder");
-    let engine = Engine::open(EngineConfig::new(folder.path().join("state"))).expect("an engine");
+    let engine = Engine::open(EngineConfig::new(folder.join("state"))).expect("an engine");
     let needs = engine.preflight();
     let unmet = needs.iter().find(|need| !need.ok).expect("an unmet need");
-    assert!(
-        unmet.name == "namespaces" && unmet.fix.contains("sysctl"),
-        "{needs:?}"
-    );
-    let error = engine
-        .start(&BoxPlan::run("r", small_base()))
-        .expect_err("an error");
-    assert!(
-        matches!(
-            error,
-            EngineError::Start {
-                step: Step::Namespaces,
-                ..
-            }
-        ),
-        "{error}"
-    );
+    assert!(unmet.name == "namespaces" && unmet.fix.contains("sysctl"), "{needs:?}");
+    let error = engine.start(&BoxPlan::run("r", small_base())).expect_err("an error");
+    assert!(matches!(error, EngineError::Start { step: Step::Namespaces, .. }), "{error}");
     assert_eq!(engine.boxes().expect("a list").len(), 0);
 }
 
@@ -262,18 +196,12 @@ fn kill_helper(position: usize) -> Outcome {
         .filter_map(|line| line.split(':').next()?.parse().ok())
         .collect();
     helpers.sort_unstable();
-    let pid = helpers
-        .get(position)
-        .copied()
-        .and_then(rustix::process::Pid::from_raw)
-        .expect("a helper");
+    let pid = helpers.get(position).copied().and_then(rustix::process::Pid::from_raw).expect("a helper");
     rustix::process::kill_process(pid, rustix::process::Signal::KILL)?;
     let ended = process.exit.wait();
     assert!(matches!(ended, Err(EngineError::BoxEnded { .. })), "{ended:?}");
     wait_until("the box is known to have ended", || !running.is_alive());
-    let error = running
-        .spawn(&shell("true", Identity::SANDBOX))
-        .expect_err("an error");
+    let error = running.spawn(&shell("true", Identity::SANDBOX)).expect_err("an error");
     assert!(matches!(error, EngineError::BoxEnded { .. }), "{error}");
     running.stop(Duration::from_secs(1))?;
     assert!(processes_with(running.id()).is_empty());

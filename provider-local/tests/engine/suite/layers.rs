@@ -16,18 +16,12 @@ fn key(name: &str) -> LayerKey {
 /// Runs a script as root of a build box on these layers, and publishes what it changed.
 fn build(world: &World, base: &Base, below: &[LayerKey], name: &str, script: &str) -> LayerKey {
     let key = key(name);
-    let lock = world
-        .engine
-        .store()
-        .lock_layer(&key, Duration::from_secs(10))
-        .expect("a lock");
+    let lock = world.engine.store().lock_layer(&key, Duration::from_secs(10)).expect("a lock");
     let mut plan = BoxPlan::build(new_id(), base.clone());
     plan.layers = below.to_vec();
     let running = world.start(&plan);
     say_as_root(&running, script).ok();
-    let layer = running
-        .publish(&lock, json!({"script": script}))
-        .expect("a layer");
+    let layer = running.publish(&lock, json!({"script": script})).expect("a layer");
     assert!(layer.size() > 0 && layer.meta()["script"] == script);
     key
 }
@@ -71,10 +65,7 @@ pub(crate) fn layers_stack_on_both_bases() -> Outcome {
         assert_eq!(say(&twin, "cat /opt/provider/two").ok(), "two\n");
         let stored = world.engine.boxes()?;
         assert!(stored.iter().all(|entry| entry.layers == layers));
-        assert!(
-            world.engine.store().collect(&[])?.layers.is_empty(),
-            "layers in use were collected"
-        );
+        assert!(world.engine.store().collect(&[])?.layers.is_empty(), "layers in use were collected");
         drop((running, twin));
         assert_eq!(world.engine.store().collect(&[])?.layers.len(), 2);
     }
@@ -96,15 +87,9 @@ pub(crate) fn deleted_files_stay_deleted() -> Outcome {
         let replace = "rm -r /etc/folder; mkdir /etc/folder; echo 2 >/etc/folder/other";
         let second = build(&world, base, below, &name("second"), replace);
         let running = run_on(&world, base, &[first, second]);
-        assert!(
-            say(&running, &format!("cat {victim}")).failed(),
-            "{victim} came back"
-        );
+        assert!(say(&running, &format!("cat {victim}")).failed(), "{victim} came back");
         assert_eq!(say(&running, "ls /etc/folder").ok(), "other\n");
-        assert_eq!(
-            say(&world.run(base.clone()), &format!("ls {victim}")).ok(),
-            format!("{victim}\n")
-        );
+        assert_eq!(say(&world.run(base.clone()), &format!("ls {victim}")).ok(), format!("{victim}\n"));
     }
     Ok(())
 }
@@ -116,11 +101,7 @@ pub(crate) fn a_user_made_by_a_build_exists() -> Outcome {
                   chown 1000:100 /home/sandbox || test $(grep -c . /proc/self/uid_map) = 1";
     let layer = build(&world, &Base::Host, &[], "user", script);
     let running = run_on(&world, &Base::Host, &[layer]);
-    let said = say(
-        &running,
-        "id -un; cd /home/sandbox && echo x >mine && stat -c '%U:%G' mine",
-    )
-    .ok();
+    let said = say(&running, "id -un; cd /home/sandbox && echo x >mine && stat -c '%U:%G' mine").ok();
     assert_eq!(said, "sandbox\nsandbox:users\n");
     assert!(say(&running, "cat /etc/shadow").failed());
     Ok(())
@@ -144,25 +125,15 @@ pub(crate) fn secrets_are_in_no_layer() -> Outcome {
     plan.secrets = vec![("token".to_owned(), SecretBytes::new(canary.into()))];
     assert!(!format!("{plan:?}").contains(canary));
     let running = world.start(&plan);
-    let said = say_as_root(
-        &running,
-        "cat /run/secrets/token; stat -c ' %a %u' /run/secrets/token",
-    )
-    .ok();
+    let said = say_as_root(&running, "cat /run/secrets/token; stat -c ' %a %u' /run/secrets/token").ok();
     assert_eq!(said, format!("{canary} 400 0\n"));
     assert!(say_as_root(&running, "echo x >/run/secrets/other").failed());
     if is_root() {
         assert!(say(&running, "cat /run/secrets/token").failed());
     }
-    assert!(
-        !contains(&world.state, canary.as_bytes()),
-        "the secret is on disk while the box runs"
-    );
+    assert!(!contains(&world.state, canary.as_bytes()), "the secret is on disk while the box runs");
     running.publish(&lock, json!(null))?;
-    assert!(
-        !contains(&world.state, canary.as_bytes()),
-        "the secret is in the layer"
-    );
+    assert!(!contains(&world.state, canary.as_bytes()), "the secret is in the layer");
     let next = run_on(&world, &small_base(), &[key]);
     assert!(say(&next, "ls /run/secrets").failed());
     Ok(())
@@ -172,17 +143,8 @@ pub(crate) fn the_base_is_never_changed() -> Outcome {
     let world = World::new();
     let base = small_base();
     let before = world.engine.fingerprint(&base)?;
-    build(
-        &world,
-        &base,
-        &[],
-        "changes",
-        "echo x >/etc/base-file; rm /usr/bin/yes; chmod 700 /etc",
-    );
-    say(
-        &world.run(base.clone()),
-        "echo x >/etc/base-file; echo y >/etc/new",
-    );
+    build(&world, &base, &[], "changes", "echo x >/etc/base-file; rm /usr/bin/yes; chmod 700 /etc");
+    say(&world.run(base.clone()), "echo x >/etc/base-file; echo y >/etc/new");
     assert_eq!(world.engine.fingerprint(&base)?, before);
     Ok(())
 }
@@ -206,10 +168,7 @@ pub(crate) fn two_builders_build_once() -> Outcome {
         }
     });
     assert_eq!(builds.load(Ordering::SeqCst), 1);
-    assert_eq!(
-        say(&run_on(&world, &small_base(), &[key]), "cat /etc/built").ok(),
-        "built\n"
-    );
+    assert_eq!(say(&run_on(&world, &small_base(), &[key]), "cat /etc/built").ok(), "built\n");
     world.assert_clean();
     Ok(())
 }
@@ -230,13 +189,7 @@ pub(crate) fn a_layer_of_another_kind_is_refused() -> Outcome {
 
 pub(crate) fn what_a_run_box_writes_goes_away() -> Outcome {
     let world = World::new();
-    let layer = build(
-        &world,
-        &small_base(),
-        &[],
-        "home",
-        "mkdir -p /home/sandbox; chmod 777 /home/sandbox",
-    );
+    let layer = build(&world, &small_base(), &[], "home", "mkdir -p /home/sandbox; chmod 777 /home/sandbox");
     let running = run_on(&world, &small_base(), std::slice::from_ref(&layer));
     say(&running, "echo x >/home/sandbox/x").ok();
     let error = {
@@ -245,10 +198,7 @@ pub(crate) fn what_a_run_box_writes_goes_away() -> Outcome {
     };
     assert!(matches!(error, EngineError::BadInput { .. }), "{error}");
     drop(running);
-    assert_eq!(
-        say(&run_on(&world, &small_base(), &[layer]), "ls /home/sandbox").ok(),
-        ""
-    );
+    assert_eq!(say(&run_on(&world, &small_base(), &[layer]), "ls /home/sandbox").ok(), "");
     Ok(())
 }
 

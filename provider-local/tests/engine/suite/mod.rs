@@ -13,6 +13,8 @@ mod processes;
 mod user;
 mod worlds;
 
+pub(crate) use common::remove_small_base as clean_up;
+
 use common::{Outcome, World};
 use libtest_mimic::{Completion, Trial};
 use std::sync::OnceLock;

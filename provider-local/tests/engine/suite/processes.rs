@@ -12,11 +12,7 @@ const TERM: i32 = 15;
 /// How many processes inside the box have this text in their command lines, the asking ones left out.
 fn count(running: &RunningBox, text: &str) -> usize {
     let script = "for p in /proc/[0-9]*; do tr '\\0' ' ' <$p/cmdline; echo; done 2>/dev/null";
-    say(running, script)
-        .out
-        .lines()
-        .filter(|line| line.contains(text))
-        .count()
+    say(running, script).out.lines().filter(|line| line.contains(text)).count()
 }
 
 /// Waits for a line from the command, which it writes when everything of it is there.
@@ -81,11 +77,7 @@ pub(crate) fn one_process_alone_can_be_signalled() -> Outcome {
 pub(crate) fn orphans_are_reaped() -> Outcome {
     let world = World::new();
     let running = world.run(small_base());
-    say(
-        &running,
-        "for i in 1 2 3 4 5 6 7 8; do (true & exec true) & done; wait",
-    )
-    .ok();
+    say(&running, "for i in 1 2 3 4 5 6 7 8; do (true & exec true) & done; wait").ok();
     let zombies = "grep -h '^State:' /proc/[0-9]*/status | grep -c Z";
     wait_until("no zombie is left", || say(&running, zombies).out.trim() == "0");
     Ok(())
@@ -96,18 +88,10 @@ pub(crate) fn stop_gives_a_grace_and_then_kills() -> Outcome {
     let running = world.run(small_base());
     let polite = spawn(
         &running,
-        &shell(
-            "trap 'echo bye; exit 7' TERM; echo go; while :; do sleep 0.01; done",
-            Identity::SANDBOX,
-        ),
+        &shell("trap 'echo bye; exit 7' TERM; echo go; while :; do sleep 0.01; done", Identity::SANDBOX),
     );
-    let stubborn = spawn(
-        &running,
-        &shell(
-            "trap '' TERM; echo go; while :; do sleep 0.01; done",
-            Identity::SANDBOX,
-        ),
-    );
+    let stubborn =
+        spawn(&running, &shell("trap '' TERM; echo go; while :; do sleep 0.01; done", Identity::SANDBOX));
     let mut polite_out = File::from(polite.stdout);
     let mut stubborn_out = File::from(stubborn.stdout);
     wait_for_line(&mut polite_out);
@@ -115,10 +99,7 @@ pub(crate) fn stop_gives_a_grace_and_then_kills() -> Outcome {
     let start = Instant::now();
     running.stop(Duration::from_millis(300))?;
     assert!(start.elapsed() >= Duration::from_millis(300) && start.elapsed() < Duration::from_secs(5));
-    assert_eq!(
-        (polite.exit.wait()?, stubborn.exit.wait()?),
-        (Exit::Code(7), Exit::Signal(KILL))
-    );
+    assert_eq!((polite.exit.wait()?, stubborn.exit.wait()?), (Exit::Code(7), Exit::Signal(KILL)));
     assert_eq!(read_all(polite_out), "bye\n");
     // With nobody who needs it, the grace is not waited for.
     let running = world.run(small_base());
@@ -148,10 +129,8 @@ pub(crate) fn the_first_process_is_out_of_reach() -> Outcome {
     let world = World::new();
     for base in both_bases() {
         let running = world.run(base);
-        let said = say(
-            &running,
-            "kill -9 1; kill -15 1; ls /proc/1/fd; cat /proc/1/mem; readlink /proc/1/exe",
-        );
+        let said =
+            say(&running, "kill -9 1; kill -15 1; ls /proc/1/fd; cat /proc/1/mem; readlink /proc/1/exe");
         assert!(said.failed() && said.out.is_empty(), "{said:?}");
         assert!(running.is_alive());
     }

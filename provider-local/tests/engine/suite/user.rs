@@ -33,22 +33,11 @@ fn run() -> Result<Completion, libtest_mimic::Failed> {
         .output()?;
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     if !output.status.success() {
-        return Err(format!(
-            "{}: {said}{}",
-            output.status,
-            String::from_utf8_lossy(&output.stderr)
-        )
-        .into());
+        return Err(format!("{}: {said}{}", output.status, String::from_utf8_lossy(&output.stderr)).into());
     }
-    let summary = said
-        .lines()
-        .find(|line| line.starts_with("test result"))
-        .unwrap_or_default();
+    let summary = said.lines().find(|line| line.starts_with("test result")).unwrap_or_default();
     if summary.contains(" 0 passed") {
-        let reason = said
-            .lines()
-            .find(|line| line.contains("ignored"))
-            .unwrap_or("everything was ignored");
+        let reason = said.lines().find(|line| line.contains("ignored")).unwrap_or("everything was ignored");
         return Ok(Completion::ignored_with(reason.to_owned()));
     }
     println!("{summary}");

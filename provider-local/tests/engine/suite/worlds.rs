@@ -28,10 +28,7 @@ fn stack(engine: &Engine, base: &Base, path: &str) {
     let mut plan = BoxPlan::run(new_id(), base.clone());
     plan.layers = layers;
     let running = engine.start(&plan).expect("a box");
-    assert_eq!(
-        say(&running, &format!("cat {path}/one {path}/two")).ok(),
-        "one\ntwo\n"
-    );
+    assert_eq!(say(&running, &format!("cat {path}/one {path}/two")).ok(), "one\ntwo\n");
     running.stop(Duration::ZERO).expect("stopped");
     assert!(engine.boxes().expect("a list").is_empty());
 }
@@ -41,13 +38,8 @@ pub(crate) fn a_state_folder_with_a_long_path() -> Outcome {
     child::in_own_mounts("deep-folder")
 }
 
-pub(crate) fn deep_folder_child() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let state = folder
-        .path()
-        .join("with:colon,comma\\and-more")
-        .join("x".repeat(200))
-        .join("state");
+pub(crate) fn deep_folder_child(folder: &Path) {
+    let state = folder.join("with:colon,comma\\and-more").join("x".repeat(200)).join("state");
     for base in both_bases() {
         let state = state.join(if base == Base::Host { "host" } else { "small" });
         stack(&engine(&state), &base, "/opt/deep");
@@ -60,11 +52,10 @@ pub(crate) fn mounts_below_system_folders() -> Outcome {
     child::in_own_limits("mounts-below")
 }
 
-pub(crate) fn mounts_below_child() {
+pub(crate) fn mounts_below_child(folder: &Path) {
     child::mount(&["--bind", "/etc/hosts", "/etc/hosts"]);
     child::mount(&["-t", "tmpfs", "tmpfs", "/var/cache"]);
-    let folder = tempfile::tempdir().expect("a folder");
-    let engine = engine(&folder.path().join("state"));
+    let engine = engine(&folder.join("state"));
     assert!(engine.isolation().user_namespace);
     stack(&engine, &Base::Host, "/etc/made");
     stack_is_read_only(&engine);
@@ -72,10 +63,8 @@ pub(crate) fn mounts_below_child() {
 
 fn stack_is_read_only(engine: &Engine) {
     let running = engine.start(&BoxPlan::run(new_id(), Base::Host)).expect("a box");
-    let said = say(
-        &running,
-        "test -d /var/lib && grep -q root /etc/passwd && ! touch /var/lib/x 2>/dev/null",
-    );
+    let said =
+        say(&running, "test -d /var/lib && grep -q root /etc/passwd && ! touch /var/lib/x 2>/dev/null");
     said.ok();
 }
 
@@ -88,19 +77,14 @@ pub(crate) fn system_folders_with_file_systems_of_their_own() -> Outcome {
     child::in_own_mounts("own-file-systems")
 }
 
-pub(crate) fn own_file_systems_child() {
+pub(crate) fn own_file_systems_child(folder: &Path) {
     child::mount(&["--make-rprivate", "/"]);
     child::mount(&["--bind", "/var", "/var"]);
     child::mount(&["--bind", "/opt", "/opt"]);
-    let folder = tempfile::tempdir().expect("a folder");
-    let engine = engine(&folder.path().join("state"));
+    let engine = engine(&folder.join("state"));
     stack(&engine, &Base::Host, "/opt/made");
     let running = engine.start(&BoxPlan::run(new_id(), Base::Host)).expect("a box");
-    say(
-        &running,
-        "test -d /var/lib && ls /usr/bin/env && ! cat /etc/shadow 2>/dev/null",
-    )
-    .ok();
+    say(&running, "test -d /var/lib && ls /usr/bin/env && ! cat /etc/shadow 2>/dev/null").ok();
 }
 
 /// What a container does to /proc: parts of it are covered.
@@ -108,23 +92,14 @@ pub(crate) fn a_masked_proc_names_the_flag() -> Outcome {
     child::in_own_limits("masked-proc")
 }
 
-pub(crate) fn masked_proc_child() {
+pub(crate) fn masked_proc_child(folder: &Path) {
     child::mount(&["-t", "tmpfs", "tmpfs", "/proc/irq"]);
-    let folder = tempfile::tempdir().expect("a folder");
-    let engine = engine(&folder.path().join("state"));
+    let engine = engine(&folder.join("state"));
     let needs = engine.preflight();
     let unmet = needs.iter().find(|need| !need.ok).expect("an unmet need");
-    assert!(
-        unmet.name == "proc" && unmet.fix.contains("systempaths=unconfined"),
-        "{needs:?}"
-    );
-    let error = engine
-        .start(&BoxPlan::run(new_id(), small_base()))
-        .expect_err("an error");
-    assert!(
-        matches!(error, EngineError::Start { step: Step::Proc, .. }),
-        "{error}"
-    );
+    assert!(unmet.name == "proc" && unmet.fix.contains("systempaths=unconfined"), "{needs:?}");
+    let error = engine.start(&BoxPlan::run(new_id(), small_base())).expect_err("an error");
+    assert!(matches!(error, EngineError::Start { step: Step::Proc, .. }), "{error}");
     assert!(engine.boxes().expect("a list").is_empty());
 }
 
@@ -133,22 +108,15 @@ pub(crate) fn programs_in_memory_are_forbidden() -> Outcome {
     child::in_own_processes("no-memory-programs")
 }
 
-pub(crate) fn no_memory_programs_child() {
+pub(crate) fn no_memory_programs_child(folder: &Path) {
     let switch = "/proc/sys/vm/memfd_noexec";
     if fs::write(switch, "2").is_err() || fs::read_to_string(switch).unwrap_or_default().trim() != "2" {
         child::skip("the kernel does not let this be switched here");
     }
-    let folder = tempfile::tempdir().expect("a folder");
-    let state = folder.path().join("state");
+    let state = folder.join("state");
     let engine = engine(&state);
-    assert!(
-        engine.preflight().iter().all(|need| need.ok),
-        "{:?}",
-        engine.preflight()
-    );
-    let running = engine
-        .start(&BoxPlan::run(new_id(), small_base()))
-        .expect("a box");
+    assert!(engine.preflight().iter().all(|need| need.ok), "{:?}", engine.preflight());
+    let running = engine.start(&BoxPlan::run(new_id(), small_base())).expect("a box");
     assert_eq!(say(&running, "echo works").ok(), "works\n");
     assert_eq!(fs::read_dir(state.join("bin")).expect("a folder").count(), 1);
 }
