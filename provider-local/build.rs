@@ -23,10 +23,7 @@ fn main() {
 }
 
 /// Build scripts have no other way to be told anything.
-#[allow(
-    clippy::disallowed_methods,
-    reason = "cargo speaks to build scripts in variables"
-)]
+#[allow(clippy::disallowed_methods, reason = "cargo speaks to build scripts in variables")]
 fn setting(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
@@ -43,33 +40,11 @@ fn wanted() -> bool {
 fn build() -> PathBuf {
     let helper = Path::new(&setting("OUT_DIR").unwrap_or_default()).join("helper");
     let mut compiler = Command::new(setting("RUSTC").unwrap_or_else(|| "rustc".to_owned()));
-    compiler.args([
-        "src/helper/bin.rs",
-        "--edition=2024",
-        "--crate-type=bin",
-        "--crate-name=helper",
-    ]);
-    compiler
-        .arg("--target")
-        .arg(setting("TARGET").unwrap_or_default())
-        .arg("-o")
-        .arg(&helper);
-    compiler.args([
-        "-Copt-level=s",
-        "-Cpanic=abort",
-        "-Cdebuginfo=0",
-        "-Cstrip=symbols",
-    ]);
-    compiler.args([
-        "-Crelocation-model=static",
-        "-Ctarget-feature=+crt-static",
-        "-Coverflow-checks=off",
-    ]);
-    compiler.args([
-        "-Clink-arg=-nostartfiles",
-        "-Clink-arg=-nostdlib",
-        "-Clink-arg=-static",
-    ]);
+    compiler.args(["src/helper/bin.rs", "--edition=2024", "--crate-type=bin", "--crate-name=helper"]);
+    compiler.arg("--target").arg(setting("TARGET").unwrap_or_default()).arg("-o").arg(&helper);
+    compiler.args(["-Copt-level=s", "-Cpanic=abort", "-Cdebuginfo=0", "-Cstrip=symbols"]);
+    compiler.args(["-Crelocation-model=static", "-Ctarget-feature=+crt-static", "-Coverflow-checks=off"]);
+    compiler.args(["-Clink-arg=-nostartfiles", "-Clink-arg=-nostdlib", "-Clink-arg=-static"]);
     compiler.arg("-Clink-arg=-Wl,--build-id=none,-z,noexecstack");
     if let Some(linker) = setting("RUSTC_LINKER") {
         compiler.arg(format!("-Clinker={linker}"));
