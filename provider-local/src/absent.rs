@@ -47,6 +47,14 @@ impl LocalProvider {
     }
 
     /// Cannot be called, as there is no driver.
+    ///
+    /// # Errors
+    /// None.
+    pub fn collect_cache(&self) -> Result<u64> {
+        match self.0 {}
+    }
+
+    /// Cannot be called, as there is no driver.
     pub fn kept_groups(&self) -> Vec<u32> {
         match self.0 {}
     }

@@ -30,7 +30,8 @@ use crate::{
     sandbox::LocalSandbox,
 };
 
-/// The driver of this machine. Clones share it; when the last one is dropped, its sandboxes end.
+/// The driver of this machine. Clones share it. When the last one and all handles of its sandboxes are dropped, the
+/// sandboxes end, but a [`Session`](provider_core::lifecycle::Session) has long ended them by then.
 ///
 /// See the [crate's documentation](crate) for an example and for what it cannot do.
 #[derive(Clone)]
@@ -102,6 +103,17 @@ impl LocalProvider {
         let layers = self.inner.engine.store().layers().map_err(from_store)?;
         let bytes = layers.iter().map(crate::store::Layer::size).sum();
         Ok((layers.len(), bytes))
+    }
+
+    /// Removes the layers that no artifact needs and nobody uses, and says how many bytes they took. They are cache:
+    /// a build makes them again. Blocks.
+    ///
+    /// # Errors
+    /// [`Code::MachineUnsuitable`] if the state folder cannot be used, or a record in it cannot be read, since it may
+    /// name any layer.
+    pub fn collect_cache(&self) -> Result<u64> {
+        let collected = self.inner.engine.store().collect(&[]).map_err(from_store)?;
+        Ok(collected.bytes)
     }
 }
 

@@ -61,13 +61,15 @@ pub(crate) fn from_store(source: StoreError) -> Error {
     advised(code, source)
 }
 
-/// The error of a start. The door sends a request again whose code lets hope; what is missing stays missing, so here
-/// it has a code of its own.
+/// The error of a start. The door sends a request again whose code lets hope; what is missing stays missing, and a
+/// helper that dies will die again, so here they have codes without hope.
 #[cfg(embedded)]
 pub(crate) fn from_start(source: EngineError) -> Error {
     let error = from_engine(source);
     match error.code() {
         Code::ArtifactMissing => again_as(Code::NotFound, error),
+        Code::ConnectionFailed => again_as(Code::MachineUnsuitable, error)
+            .with_advice("see whether something on this machine kills processes, such as a lack of memory"),
         _ => error,
     }
 }

@@ -30,8 +30,11 @@ pub(crate) fn layers_are_reused() -> Outcome {
         let third = world.build(&session, other).await.expect("an artifact");
         assert_eq!(world.layers().len(), layers.len() + 1, "only the last layer is another");
         assert_eq!(say(&**world.launch(&session, &third).await, "cat /opt/more").await, "more\n");
+        assert_eq!(world.driver.collect_cache().expect("collected"), 0, "all are used");
         world.close(&session).await;
         println!("a build from cache took {took:?}");
+        assert!(world.driver.collect_cache().expect("collected") > 0);
+        assert_eq!(world.names_in("layer"), [""; 0]);
     });
     Ok(())
 }

@@ -32,6 +32,11 @@ pub(crate) fn trial(name: &str, run: fn() -> Outcome) -> Trial {
     Trial::test(name, run)
 }
 
+/// A trial that shows as ignored, with the reason, where it cannot be tried.
+pub(crate) fn trial_if(can: bool, name: &str, reason: &str, run: fn() -> Outcome) -> Trial {
+    if can { trial(name, run) } else { trial(&format!("{name} ({reason})"), run).with_ignored_flag(true) }
+}
+
 pub(crate) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
@@ -141,7 +146,7 @@ impl World {
             assert!(names.is_empty(), "left in {folder}: {names:?}");
         }
         let mounts = fs::read_to_string("/proc/self/mountinfo").expect("mountinfo");
-        assert!(!mounts.contains(&*self.store().to_string_lossy()), "a mount is left");
+        assert!(!mounts.contains(&format!("{}/", self.store().display())), "a mount is left");
     }
 
     /// Closes a session, after which nothing may be left.

@@ -85,7 +85,7 @@ pub(crate) fn a_secret_in_a_file_fails_the_search() -> Outcome {
     Ok(())
 }
 
-pub(crate) fn another_number_fails_doctor_and_identity_together() -> Outcome {
+pub(crate) fn another_name_fails_doctor_and_identity() -> Outcome {
     on_a_runtime(async {
         let mut spec = EnvironmentSpec::named("renamed");
         spec.spec.commands.post_install = vec!["sed -i s/^sandbox:/somebody:/ /etc/passwd".into()];

@@ -17,6 +17,8 @@ mod leg;
 #[cfg(embedded)]
 mod logs;
 #[cfg(embedded)]
+mod machine;
+#[cfg(embedded)]
 mod sandboxes;
 #[cfg(embedded)]
 mod secrets;
@@ -25,9 +27,12 @@ mod secrets;
 fn main() {
     use libtest_mimic::{Arguments, Trial};
 
-    let mut words = std::env::args_os().skip(1);
-    if words.next().is_some_and(|word| word == leftovers::CHILD) {
-        return leftovers::child(words.next().expect("a folder").as_ref());
+    let words: Vec<_> = std::env::args_os().skip(1).collect();
+    match &words[..] {
+        [word, folder] if word == leftovers::CHILD => return leftovers::child(folder.as_ref()),
+        [word, folder] if word == machine::FULL_CHILD => return machine::full_child(folder.as_ref()),
+        [word, folder] if word == machine::CHILD => return machine::child(folder.as_ref()),
+        _ => {}
     }
     logs::collect();
     /// A trial by the name of its function.
@@ -37,7 +42,7 @@ fn main() {
         };
     }
     let arguments = Arguments::from_args();
-    let trials: Vec<Trial> = trials![
+    let mut trials: Vec<Trial> = trials![
         builds::a_base_that_is_not_the_pinned_one_is_refused,
         builds::a_build_is_cancelled_by_the_close,
         builds::a_command_that_is_killed_says_by_what,
@@ -61,13 +66,14 @@ fn main() {
         core_tier::a_missing_ca_bundle_fails_the_doctor,
         core_tier::a_secret_in_a_file_fails_the_search,
         core_tier::all_checks_pass,
-        core_tier::another_number_fails_doctor_and_identity_together,
+        core_tier::another_name_fails_doctor_and_identity,
         files::files_come_back_as_they_went,
         files::links_do_not_lead_out,
         files::what_is_no_file_is_refused_by_name,
         leftovers::a_killed_process_leaves_what_another_deletes,
         leftovers::a_process_killed_at_any_moment_leaves_nothing_for_good,
         leg::the_whole_leg,
+        machine::nothing_is_missing_here,
         sandboxes::a_dropped_session_takes_everything_along,
         sandboxes::a_life_ends_when_it_is_over,
         sandboxes::a_lost_sandbox_answers_loudly,
@@ -78,6 +84,24 @@ fn main() {
         sandboxes::two_sandboxes_of_one_artifact_share_nothing,
         secrets::a_canary_is_nowhere,
     ];
+    trials.push(common::trial_if(
+        machine::can_mount(),
+        "machine::a_full_disk_is_named",
+        "a small file system cannot be mounted here",
+        machine::a_full_disk_is_named,
+    ));
+    trials.push(common::trial_if(
+        machine::can_forbid_namespaces(),
+        "machine::forbidden_namespaces_are_named",
+        "unshare(1) cannot make a user namespace here",
+        machine::forbidden_namespaces_are_named,
+    ));
+    trials.push(common::trial_if(
+        common::is_root(),
+        "machine::root_of_a_sandbox_has_no_power",
+        "only root can run commands as another user",
+        machine::root_of_a_sandbox_has_no_power,
+    ));
     libtest_mimic::run(&arguments, trials).exit();
 }
 
