@@ -106,13 +106,14 @@ impl LocalProvider {
     }
 
     /// Removes the layers that no artifact needs and nobody uses, and says how many bytes they took. They are cache:
-    /// a build makes them again. Blocks.
+    /// a build makes them again. What killed processes left goes too. Blocks.
     ///
     /// # Errors
     /// [`Code::MachineUnsuitable`] if the state folder cannot be used, or a record in it cannot be read, since it may
     /// name any layer.
     pub fn collect_cache(&self) -> Result<u64> {
         let collected = self.inner.engine.store().collect(&[]).map_err(from_store)?;
+        self.inner.engine.reap().map_err(from_engine)?;
         Ok(collected.bytes)
     }
 }

@@ -1,6 +1,12 @@
 //! Builds: reuse, failures, and builds that nobody waits for any more.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
 
 use provider_core::{
     environment::{BasePin, BuildRequest, Environment, EnvironmentSpec, Lockfile},
@@ -54,6 +60,36 @@ pub(crate) fn builds_of_one_environment_at_once_build_once() -> Outcome {
             seen.insert(say(&**world.launch(&session, artifact).await, "cat /opt/random").await);
         }
         assert_eq!(seen.len(), 1, "{seen:?}");
+        world.close(&session).await;
+    });
+    Ok(())
+}
+
+/// Layers that no record names yet are in nobody's way, and stay all the same.
+pub(crate) fn a_collection_during_a_build_takes_nothing_of_it() -> Outcome {
+    on_a_runtime(async {
+        let world = World::new();
+        let session = world.session();
+        let is_over = Arc::new(AtomicBool::new(false));
+        let (driver, over) = (world.driver.clone(), Arc::clone(&is_over));
+        let collector = std::thread::spawn(move || {
+            let mut times = 0;
+            while !over.load(Ordering::Relaxed) {
+                driver.collect_cache().expect("collected");
+                times += 1;
+            }
+            times
+        });
+        for _ in 0..4 {
+            let artifact = world.build(&session, full_spec()).await.expect("an artifact");
+            let sandbox = world.launch(&session, &artifact).await;
+            assert_eq!(say(&**sandbox, "cat in/hello.txt /opt/greeting").await, "hello\ngood day\n");
+            sandbox.close().await.expect("closed");
+            artifact.close().await.expect("closed");
+        }
+        is_over.store(true, Ordering::Relaxed);
+        let times = collector.join().expect("a number");
+        assert!(times > 10, "{times} collections are too few");
         world.close(&session).await;
     });
     Ok(())

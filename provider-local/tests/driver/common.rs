@@ -154,6 +154,10 @@ impl World {
         let report = session.close(LIMIT).await;
         assert!(report.is_clean(), "{report:?}");
         self.assert_clean();
+        // The helpers of a box show its id, which begins with the owner.
+        let mark = format!("px-{}-", session.owner());
+        let helpers = processes(|argument| argument.starts_with(mark.as_bytes()));
+        assert_eq!(helpers, [0; 0], "helpers are left");
         report
     }
 }
@@ -199,12 +203,16 @@ pub(crate) fn assert_code<T>(answer: Result<T>, code: Code) -> Error {
 
 /// The numbers of the processes of this machine that have this word among their arguments.
 pub(crate) fn processes_with(word: &str) -> Vec<u32> {
+    processes(|argument| argument == word.as_bytes())
+}
+
+fn processes(is_wanted: impl Fn(&[u8]) -> bool) -> Vec<u32> {
     let entries = fs::read_dir("/proc").expect("/proc").flatten();
     let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     numbers
         .filter(|number: &u32| {
             let arguments = fs::read(format!("/proc/{number}/cmdline")).unwrap_or_default();
-            arguments.split(|byte| *byte == 0).any(|argument| argument == word.as_bytes())
+            arguments.split(|byte| *byte == 0).any(&is_wanted)
         })
         .collect()
 }

@@ -10,11 +10,14 @@ use provider_core::{
     secret::SecretSet,
 };
 
-use crate::{common::*, leg::full_spec};
+use crate::{common::*, leg::full_spec, small_base};
+
+async fn certify(spec: EnvironmentSpec) -> Vec<CheckResult> {
+    certify_in(&World::new(), spec).await
+}
 
 /// Builds, launches and certifies; nothing is left afterwards.
-async fn certify(spec: EnvironmentSpec) -> Vec<CheckResult> {
-    let world = World::new();
+async fn certify_in(world: &World, spec: EnvironmentSpec) -> Vec<CheckResult> {
     let session = world.session();
     let start = SystemClock::new().now();
     let request = world.request(spec.clone());
@@ -22,7 +25,7 @@ async fn certify(spec: EnvironmentSpec) -> Vec<CheckResult> {
     let artifact = session.build(&world.provider, request).await.expect("an artifact");
     let sandbox = world.launch(&session, &artifact).await;
     let metadata = serde_json::to_string(&*artifact).expect("JSON");
-    let results = check(&world, &**sandbox, &secrets, metadata, start).await;
+    let results = check(world, &**sandbox, &secrets, metadata, start).await;
     world.close(&session).await;
     results
 }
@@ -59,6 +62,20 @@ pub(crate) fn all_checks_pass() -> Outcome {
         let results = certify(full_spec()).await;
         let present = CORE_TIER.iter().filter(|check| check.present).count();
         assert_eq!(results.len(), present);
+        assert!(failed(&results).is_empty(), "{results:#?}");
+    });
+    Ok(())
+}
+
+/// A base that the caller owns whole; then the reserved path is all the more in danger.
+pub(crate) fn all_checks_pass_on_a_folder() -> Outcome {
+    on_a_runtime(async {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        small_base::fill(folder.path());
+        let world = World::with(|config| config.base("small", folder.path()));
+        let mut spec = full_spec();
+        spec.spec.base.name = "small".into();
+        let results = certify_in(&world, spec).await;
         assert!(failed(&results).is_empty(), "{results:#?}");
     });
     Ok(())

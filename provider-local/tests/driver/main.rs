@@ -22,6 +22,8 @@ mod machine;
 mod sandboxes;
 #[cfg(embedded)]
 mod secrets;
+#[cfg(embedded)]
+mod small_base;
 
 #[cfg(embedded)]
 fn main() {
@@ -45,6 +47,7 @@ fn main() {
     let mut trials: Vec<Trial> = trials![
         builds::a_base_that_is_not_the_pinned_one_is_refused,
         builds::a_build_is_cancelled_by_the_close,
+        builds::a_collection_during_a_build_takes_nothing_of_it,
         builds::a_command_that_is_killed_says_by_what,
         builds::a_dropped_build_leaves_nothing,
         builds::a_failing_command_is_named_and_leaves_nothing,
@@ -66,6 +69,7 @@ fn main() {
         core_tier::a_missing_ca_bundle_fails_the_doctor,
         core_tier::a_secret_in_a_file_fails_the_search,
         core_tier::all_checks_pass,
+        core_tier::all_checks_pass_on_a_folder,
         core_tier::another_name_fails_doctor_and_identity,
         files::files_come_back_as_they_went,
         files::links_do_not_lead_out,
