@@ -11,9 +11,9 @@ use provider_core::{
     contract::checks::{CORE_TIER, CheckContext, run_check},
     environment::{Artifact, BuildRequest, Environment, Lockfile},
     error::{Code, Error, Result},
-    lifecycle::{Event, Owned, Progress, Session, SessionConfig, TeardownReport, Timestamp},
+    lifecycle::{Event, Owned, Progress, Session, SessionConfig, TeardownReport, Timestamp, timeout},
     names::ThingName,
-    provider::{Finding, LaunchOptions, Plan},
+    provider::{Finding, LaunchOptions, Plan, Provider, State},
     sandbox::Sandbox,
     secret::SecretSet,
 };
@@ -67,7 +67,7 @@ pub async fn run_leg(
     let began = Instant::now();
     let request = Arc::new(prepare(plan, watch).await?);
     let session = Session::open(plan.session.clone())?;
-    let mut board = Board { watch, rows: Vec::new() };
+    let mut board = Board { watch, rows: Vec::new(), watcher_panicked: false };
     board.add(RowReport::passed(
         rows::PREFLIGHT,
         began.elapsed(),
@@ -88,8 +88,11 @@ pub async fn run_leg(
     Ok(LegReport {
         provider: plan.entrant.provider.id().to_string(),
         run: session.run().to_string(),
+        error: match error {
+            None if board.watcher_panicked => Some("the watcher of the leg panicked".to_owned()),
+            error => error.map(|error| error.to_string()),
+        },
         rows: board.rows,
-        error: error.map(|error| error.to_string()),
         cleanup,
         interrupted: was_interrupted,
     })
@@ -109,11 +112,14 @@ async fn prepare(plan: &LegPlan, watch: &dyn Watch) -> Result<BuildRequest> {
 struct Board<'a> {
     watch: &'a dyn Watch,
     rows: Vec<RowReport>,
+    watcher_panicked: bool,
 }
 
 impl Board<'_> {
+    /// A watcher that panics must not stop the clean-up; the leg has failed all the same.
     fn add(&mut self, row: RowReport) {
-        self.watch.row(&row);
+        let told = std::panic::catch_unwind(AssertUnwindSafe(|| self.watch.row(&row)));
+        self.watcher_panicked |= told.is_err();
         self.rows.push(row);
     }
 
@@ -164,25 +170,7 @@ impl Board<'_> {
     /// The session's own books are not asked here, but the provider.
     async fn look_for_leaks(&mut self, plan: &LegPlan, session: &Session) {
         let began = Instant::now();
-        let mut listed = plan.entrant.provider.list(session.owner());
-        let mut leaks = Vec::new();
-        let mut trouble = None;
-        while let Some(hint) = listed.next().await {
-            match hint {
-                Ok(thing) => {
-                    let name = thing.name.as_deref().and_then(|name| name.parse::<ThingName>().ok());
-                    if name.is_some_and(|name| name.run == *session.run()) {
-                        // A list may lag behind; the thing's own read decides.
-                        match plan.entrant.provider.observe(&thing).await {
-                            Ok(provider_core::provider::State::Absent) => {}
-                            Ok(state) => leaks.push(format!("{thing} is {state:?}")),
-                            Err(error) => trouble = Some(error),
-                        }
-                    }
-                }
-                Err(error) => trouble = Some(error),
-            }
-        }
+        let (leaks, trouble) = things_of_run(plan, session).await;
         let took = began.elapsed();
         let row = match (leaks.is_empty(), trouble) {
             (true, None) => RowReport::passed(rows::LEAKS, took, "the provider lists nothing of this run"),
@@ -194,6 +182,39 @@ impl Board<'_> {
             }
         };
         self.add(row);
+    }
+}
+
+fn late(provider: &Arc<dyn Provider>, limit: Duration) -> Error {
+    Error::new(Code::Timeout, format!("no answer within {limit:?}")).with_provider(provider.id())
+}
+
+/// The things of this run that the provider lists and that exist by their own read, since a list may lag behind; and
+/// the first error on the way.
+async fn things_of_run(plan: &LegPlan, session: &Session) -> (Vec<String>, Option<Error>) {
+    let provider = &plan.entrant.provider;
+    let limit = provider.capabilities().request_deadline;
+    let mut listed = provider.list(session.owner());
+    let mut existing = Vec::new();
+    loop {
+        let next = async { listed.next().await.transpose() };
+        let thing = match timeout(&plan.session.clock, limit, next)
+            .await
+            .unwrap_or_else(|_| Err(late(provider, limit)))
+        {
+            Ok(Some(thing)) => thing,
+            Ok(None) => return (existing, None),
+            Err(error) => return (existing, Some(error)),
+        };
+        let name = thing.name.as_deref().and_then(|name| name.parse::<ThingName>().ok());
+        if name.is_some_and(|name| name.run == *session.run()) {
+            let observed = timeout(&plan.session.clock, limit, provider.observe(&thing)).await;
+            match observed.unwrap_or_else(|_| Err(late(provider, limit))) {
+                Ok(State::Absent) => {}
+                Ok(state) => existing.push(format!("{thing} is {state:?}")),
+                Err(error) => return (existing, Some(error)),
+            }
+        }
     }
 }
 

@@ -19,7 +19,7 @@ use crate::{
     capability::{Capabilities, Settle},
     contract::fixtures::{MachineFacts, ScriptedMachine},
     environment::{Artifact, BuildRequest, EnvironmentSpec, Lockfile},
-    error::{Code, Error, Result},
+    error::{Code, Effect, Error, Result},
     lifecycle::{Clock, Creator, Intent, Made, Progress, ResourceKind, ResourceRef, control, timeout},
     names::{Owner, ProviderId},
     provider::{
@@ -146,20 +146,30 @@ fn capabilities(pace: Pace) -> Capabilities {
 }
 
 impl Inner {
+    /// One request, with a deadline of its own, wherever it is sent from.
     async fn call(&self, request: Request) -> Result<Reply> {
         let call = request.call();
-        let answer = match &self.link {
-            Link::Here(world) => world.call(request).await,
+        let limit = self.capabilities.request_deadline;
+        let answer = timeout(&self.clock, limit, self.send(request)).await;
+        let late = || {
+            Err(Error::new(Code::Timeout, format!("no answer within {limit:?}")).with_effect(Effect::Unknown))
+        };
+        let answer = answer.map_or_else(|_| late(), |sent| sent?.map_err(|failure| to_error(call, failure)));
+        answer.map_err(|error| error.with_provider(&self.id))
+    }
+
+    async fn send(&self, request: Request) -> Result<Result<Reply, Failure>> {
+        match &self.link {
+            Link::Here(world) => Ok(world.call(request).await),
             #[cfg(unix)]
             Link::Socket(path, clock) => {
                 // A caller without a runtime has no reactor for the socket.
                 let (path, clock) = (path.clone(), clock.clone());
                 let sent = control::handle()?
                     .spawn(async move { super::remote::call(&path, &clock, &request).await });
-                sent.await.unwrap_or(Err(Failure::Lost))
+                Ok(sent.await.unwrap_or(Err(Failure::Lost)))
             }
-        };
-        answer.map_err(|failure| to_error(call, failure).with_provider(&self.id))
+        }
     }
 
     /// One creating request.
@@ -216,20 +226,14 @@ impl Inner {
         let id = thing.id.clone();
         let ask = move || {
             let (inner, id) = (Arc::clone(&inner), id.clone());
-            Box::pin(async move {
-                let limit = inner.capabilities.request_deadline;
-                let answer = timeout(&inner.clock, limit, inner.call(Request::Exec { id })).await;
-                let late = || Err(Error::new(Code::Timeout, format!("no answer within {limit:?}")));
-                answer.unwrap_or_else(|_| late()).map(|_| ())
-            }) as _
+            Box::pin(async move { inner.call(Request::Exec { id }).await.map(|_| ()) }) as _
         };
         Arc::new(MemorySandbox::new(thing.clone(), machine, Box::new(ask)))
     }
 }
 
 fn unexpected(reply: &Reply) -> Error {
-    Error::unmapped(format!("the answer does not fit the request: {reply:?}"))
-        .with_effect(crate::error::Effect::Unknown)
+    Error::unmapped(format!("the answer does not fit the request: {reply:?}")).with_effect(Effect::Unknown)
 }
 
 #[async_trait]
