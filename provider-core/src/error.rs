@@ -294,13 +294,7 @@ impl Error {
 fn one_line(text: String) -> String {
     if text.contains(|c: char| c.is_control()) {
         text.chars()
-            .flat_map(|c| {
-                if c.is_control() {
-                    c.escape_default().collect()
-                } else {
-                    vec![c]
-                }
-            })
+            .flat_map(|c| if c.is_control() { c.escape_default().collect() } else { vec![c] })
             .collect()
     } else {
         text

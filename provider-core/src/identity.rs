@@ -31,9 +31,7 @@ impl FromStr for User {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let parsed = text
-            .split_once(':')
-            .and_then(|(uid, gid)| Some((uid.parse().ok()?, gid.parse().ok()?)));
+        let parsed = text.split_once(':').and_then(|(uid, gid)| Some((uid.parse().ok()?, gid.parse().ok()?)));
         let (uid, gid) = parsed.ok_or_else(|| {
             Error::new(
                 Code::SpecInvalid,
@@ -64,15 +62,7 @@ mod tests {
     #[test]
     fn a_user_is_two_numbers() {
         assert_eq!("1000:100".parse::<User>().unwrap(), User { uid: 1000, gid: 100 });
-        for text in [
-            "",
-            "1000",
-            "root:root",
-            "1000:100:1",
-            "-1:0",
-            "4294967296:0",
-            " 1:1",
-        ] {
+        for text in ["", "1000", "root:root", "1000:100:1", "-1:0", "4294967296:0", " 1:1"] {
             assert!(text.parse::<User>().is_err(), "{text:?}");
         }
     }

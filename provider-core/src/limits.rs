@@ -61,9 +61,7 @@ impl AccountLimits {
         loop {
             let wait = {
                 let not_before = *self.not_before.lock().unwrap_or_else(PoisonError::into_inner);
-                not_before
-                    .map(|moment| moment.since(clock.now()))
-                    .unwrap_or_default()
+                not_before.map(|moment| moment.since(clock.now())).unwrap_or_default()
             };
             if wait.is_zero() {
                 return place;
@@ -117,11 +115,7 @@ impl Lane {
         let full = width.max(1) as usize;
         Self {
             semaphore: Arc::new(Semaphore::new(full)),
-            width: Mutex::new(Width {
-                full,
-                now: full,
-                owed: 0,
-            }),
+            width: Mutex::new(Width { full, now: full, owed: 0 }),
         }
     }
 
@@ -188,10 +182,6 @@ mod tests {
         for _ in 0..10 {
             lane.widen();
         }
-        assert_eq!(
-            lane.semaphore.available_permits(),
-            4,
-            "a lane never exceeds its full width"
-        );
+        assert_eq!(lane.semaphore.available_permits(), 4, "a lane never exceeds its full width");
     }
 }

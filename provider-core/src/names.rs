@@ -121,9 +121,7 @@ impl RunId {
 }
 
 fn random_text(len: usize) -> String {
-    (0..len)
-        .map(|_| char::from(ALPHABET[fastrand::usize(..ALPHABET.len())]))
-        .collect()
+    (0..len).map(|_| char::from(ALPHABET[fastrand::usize(..ALPHABET.len())])).collect()
 }
 
 /// Until when a thing may exist, as its name carries it: a minute, or no bound.
@@ -161,11 +159,7 @@ impl Stamp {
             return None;
         }
         let minute = parse_base36(text)?;
-        Some(if minute > LAST_MINUTE {
-            Stamp::Unbounded
-        } else {
-            Stamp::Minute(minute)
-        })
+        Some(if minute > LAST_MINUTE { Stamp::Unbounded } else { Stamp::Minute(minute) })
     }
 }
 
@@ -182,9 +176,7 @@ fn base36(mut value: u64, width: usize) -> String {
 }
 
 fn parse_base36(text: &str) -> Option<u64> {
-    (!text.is_empty() && lower_alnum(text))
-        .then(|| u64::from_str_radix(text, 36).ok())
-        .flatten()
+    (!text.is_empty() && lower_alnum(text)).then(|| u64::from_str_radix(text, 36).ok()).flatten()
 }
 
 /// The name of one thing that we make.
@@ -220,10 +212,7 @@ impl FromStr for ThingName {
     fn from_str(text: &str) -> Result<Self> {
         parse_name(text).ok_or_else(|| {
             let shown: String = text.chars().take(80).collect();
-            Error::new(
-                Code::SpecInvalid,
-                format!("{shown:?} is not a name that this tool gives"),
-            )
+            Error::new(Code::SpecInvalid, format!("{shown:?} is not a name that this tool gives"))
         })
     }
 }
@@ -302,10 +291,7 @@ mod tests {
             format!(" {text}"),
             format!("{}\u{e9}", &text[..text.len() - 1]),
         ] {
-            assert!(
-                other.parse::<ThingName>().is_err(),
-                "{other:?} was taken for ours"
-            );
+            assert!(other.parse::<ThingName>().is_err(), "{other:?} was taken for ours");
         }
     }
 

@@ -31,11 +31,7 @@ pub struct Finding {
 impl Finding {
     /// Puts a finding together.
     pub fn new(place: impl Into<String>, code: Code, words: impl Into<String>) -> Self {
-        Self {
-            place: place.into(),
-            code,
-            words: words.into(),
-        }
+        Self { place: place.into(), code, words: words.into() }
     }
 
     /// One error that lists all findings, or `Ok` if there are none. The first decides the code.
@@ -70,10 +66,7 @@ pub struct Plan {
 impl Plan {
     /// A plan with sandboxes that live for so long.
     pub fn new(lifetime: Duration) -> Self {
-        Self {
-            keeps: false,
-            lifetime,
-        }
+        Self { keeps: false, lifetime }
     }
 }
 

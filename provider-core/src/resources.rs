@@ -96,11 +96,7 @@ mod tests {
 
     #[test]
     fn amounts_are_rounded_up_or_refused() {
-        let quantum = Quantum {
-            min: 512,
-            max: 8192,
-            step: 256,
-        };
+        let quantum = Quantum { min: 512, max: 8192, step: 256 };
         for (wanted, given) in [(1, 512), (512, 512), (513, 768), (8192, 8192)] {
             assert_eq!(quantum.round_up("memory", wanted).unwrap(), given);
         }

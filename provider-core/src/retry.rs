@@ -17,18 +17,12 @@ pub struct Backoff {
 
 impl Backoff {
     /// For requests that had no effect: five more tries.
-    pub const REQUEST: Backoff = Backoff {
-        min: Duration::from_millis(500),
-        max: Duration::from_secs(20),
-        times: Some(5),
-    };
+    pub const REQUEST: Backoff =
+        Backoff { min: Duration::from_millis(500), max: Duration::from_secs(20), times: Some(5) };
 
     /// For looking whether something has come or gone: without end, bounded by a deadline elsewhere.
-    pub const POLL: Backoff = Backoff {
-        min: Duration::from_millis(250),
-        max: Duration::from_secs(5),
-        times: None,
-    };
+    pub const POLL: Backoff =
+        Backoff { min: Duration::from_millis(250), max: Duration::from_secs(5), times: None };
 
     /// The waits, one after the other.
     pub fn waits(&self) -> Waits {

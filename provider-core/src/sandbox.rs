@@ -160,14 +160,10 @@ impl Command {
         if argv.iter().chain(&self.cwd).any(|text| text.contains('\0')) {
             return refuse("the command or its working directory holds a NUL".into());
         }
-        match self
-            .env_vars
-            .iter()
-            .find(|(name, value)| !is_env_name(name) || value.contains('\0'))
-        {
-            Some((name, _)) => refuse(format!(
-                "variable {name:?} has no valid name or its value holds a NUL"
-            )),
+        match self.env_vars.iter().find(|(name, value)| !is_env_name(name) || value.contains('\0')) {
+            Some((name, _)) => {
+                refuse(format!("variable {name:?} has no valid name or its value holds a NUL"))
+            }
             None => Ok(()),
         }
     }
@@ -238,13 +234,7 @@ pub struct Output {
 impl Output {
     /// An output with nothing cut off.
     pub fn new(status: ExitStatus, stdout: impl Into<Vec<u8>>, stderr: impl Into<Vec<u8>>) -> Self {
-        Self {
-            status,
-            stdout: stdout.into(),
-            stderr: stderr.into(),
-            truncated: false,
-            held_open: false,
-        }
+        Self { status, stdout: stdout.into(), stderr: stderr.into(), truncated: false, held_open: false }
     }
 
     /// Standard output as text; bytes that are not UTF-8 are replaced.
@@ -314,12 +304,7 @@ impl Child {
         stderr: ByteReader,
         control: Arc<dyn ChildControl>,
     ) -> Self {
-        Self {
-            stdin,
-            stdout,
-            stderr,
-            control,
-        }
+        Self { stdin, stdout, stderr, control }
     }
 
     /// Reads both streams to their end and waits, as [`Sandbox::exec`] does: input is written first to last while
@@ -331,12 +316,7 @@ impl Child {
     /// # Errors
     /// Those of the streams and of [`ChildControl::wait`].
     pub async fn collect(self, command: &Command, clock: &Arc<dyn Clock>) -> Result<Output> {
-        let Child {
-            stdin,
-            stdout,
-            stderr,
-            control,
-        } = self;
+        let Child { stdin, stdout, stderr, control } = self;
         let input = match &command.stdin {
             Stdin::Bytes(bytes) => bytes.as_slice(),
             _ => &[],
@@ -375,21 +355,13 @@ impl Child {
         drop(streams);
         streams_end.unwrap_or(Ok(()))?;
         let truncated = out.truncated || err.truncated;
-        Ok(Output {
-            status,
-            stdout: out.kept,
-            stderr: err.kept,
-            truncated,
-            held_open,
-        })
+        Ok(Output { status, stdout: out.kept, stderr: err.kept, truncated, held_open })
     }
 }
 
 impl fmt::Debug for Child {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Child")
-            .field("stdin", &self.stdin.is_some())
-            .finish_non_exhaustive()
+        f.debug_struct("Child").field("stdin", &self.stdin.is_some()).finish_non_exhaustive()
     }
 }
 
@@ -415,22 +387,15 @@ struct Capture {
 
 impl Capture {
     fn new(cap: usize) -> Self {
-        Self {
-            kept: Vec::new(),
-            cap,
-            truncated: false,
-        }
+        Self { kept: Vec::new(), cap, truncated: false }
     }
 
     async fn fill(&mut self, mut stream: ByteReader) -> Result<()> {
         let mut chunk = vec![0; 64 << 10];
         loop {
             let read = stream.read(&mut chunk).await.map_err(|source| {
-                Error::new(
-                    Code::StreamCut,
-                    "the command's output could not be read to its end",
-                )
-                .with_source(source)
+                Error::new(Code::StreamCut, "the command's output could not be read to its end")
+                    .with_source(source)
             })?;
             if read == 0 {
                 return Ok(());
@@ -473,12 +438,7 @@ pub struct FileStat {
 impl FileStat {
     /// Puts the facts together.
     pub fn new(kind: FileKind, size: u64, mode: u32, user: User) -> Self {
-        Self {
-            kind,
-            size,
-            mode,
-            user,
-        }
+        Self { kind, size, mode, user }
     }
 }
 
@@ -549,10 +509,7 @@ pub async fn read_all(stream: ByteReader, cap: usize) -> Result<Vec<u8>> {
     let read = stream.take(cap as u64 + 1).read_to_end(&mut content).await;
     match read {
         Ok(_) if content.len() <= cap => Ok(content),
-        Ok(_) => Err(Error::new(
-            Code::FileError,
-            format!("the content is longer than {cap} bytes"),
-        )),
+        Ok(_) => Err(Error::new(Code::FileError, format!("the content is longer than {cap} bytes"))),
         Err(source) => Err(Error::new(Code::FileError, "the content cannot be read").with_source(source)),
     }
 }

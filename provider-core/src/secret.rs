@@ -76,9 +76,7 @@ impl SecretSet {
 
     /// The text with each secret value replaced, for logs of commands that were given secrets.
     pub fn redact(&self, text: &str) -> String {
-        self.0.values().fold(text.to_owned(), |text, secret| {
-            text.replace(secret.expose(), "[secret]")
-        })
+        self.0.values().fold(text.to_owned(), |text, secret| text.replace(secret.expose(), "[secret]"))
     }
 }
 
