@@ -45,6 +45,29 @@ pub(crate) fn layers_are_reused() -> Outcome {
     Ok(())
 }
 
+/// The value goes into no layer, so it is in no layer's name either.
+pub(crate) fn another_value_of_a_secret_is_the_same_layer() -> Outcome {
+    on_a_runtime(async {
+        let world = World::new();
+        let session = world.session();
+        let mut spec = full_spec();
+        spec.spec.commands.post_install.truncate(1);
+        drop(world.build(&session, spec.clone()).await.expect("an artifact"));
+        let layers = world.layers();
+        let mut secrets = SecretSet::new();
+        for secret in &spec.spec.build_secrets {
+            secrets.insert(&secret.id, "another value of it").expect("a secret");
+        }
+        let base = world.driver.pin_base("host").expect("a base");
+        let environment = Environment::new(spec, None).expect("an environment");
+        let request = BuildRequest::new(environment, Lockfile::without_packages(), base, secrets);
+        drop(session.build(&world.provider, request.expect("a request")).await.expect("an artifact"));
+        assert_eq!(world.layers(), layers);
+        world.close(&session).await;
+    });
+    Ok(())
+}
+
 pub(crate) fn builds_of_one_environment_at_once_build_once() -> Outcome {
     on_a_runtime(async {
         let world = World::new();
@@ -146,7 +169,7 @@ pub(crate) fn what_a_command_leaves_running_ends_with_the_build() -> Outcome {
         let world = World::new();
         let session = world.session();
         let mut spec = EnvironmentSpec::named("daemon");
-        spec.spec.commands.post_install = vec!["sleep 471201 & echo started".into()];
+        spec.spec.commands.post_install = vec![marked("sleep 471201 & echo started")];
         let start = Instant::now();
         drop(world.build(&session, spec).await.expect("an artifact"));
         assert!(start.elapsed() < Duration::from_secs(5), "it was waited for");
@@ -285,7 +308,7 @@ pub(crate) fn a_build_is_cancelled_by_the_close() -> Outcome {
         let world = World::new();
         let session = world.session();
         let mut spec = EnvironmentSpec::named("long");
-        spec.spec.commands.post_install = vec!["sleep 471202".into()];
+        spec.spec.commands.post_install = vec![marked("sleep 471202")];
         let build = world.build(&session, spec);
         let close = async {
             wait_until("the command runs", || !processes_with("471202").is_empty()).await;

@@ -1,6 +1,10 @@
 //! Commands in a sandbox.
 
-use std::time::{Duration, Instant};
+use std::{
+    ffi::OsStr,
+    process::Command as Program,
+    time::{Duration, Instant},
+};
 
 use provider_core::{
     error::Code,
@@ -37,6 +41,40 @@ pub(crate) fn identity_is_real() -> Outcome {
         world.close(&session).await;
     });
     Ok(())
+}
+
+/// The first argument that makes this program the one with further groups.
+pub(crate) const CHILD: &str = "the-one-with-groups";
+
+/// Whether [`further_groups_are_dropped`] can be tried.
+pub(crate) fn can_have_groups() -> bool {
+    is_root() && with_groups("true".as_ref()).output().is_ok_and(|output| output.status.success())
+}
+
+fn with_groups(program: &OsStr) -> Program {
+    let mut with = Program::new("setpriv");
+    with.args(["--groups", "4,27,100"]).arg(program);
+    with
+}
+
+/// A38: as root, groups of the caller are dropped.
+pub(crate) fn further_groups_are_dropped() -> Outcome {
+    let program = std::env::current_exe().expect("this program");
+    let output = with_groups(program.as_os_str()).args([CHILD, ""]).output().expect("an output");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(text, "100\n");
+    Ok(())
+}
+
+/// Prints the groups of a command in a sandbox.
+pub(crate) fn child() {
+    on_a_runtime(async {
+        let world = World::new();
+        let (session, _artifact, sandbox) = world.sandbox().await;
+        print!("{}", say(&**sandbox, "id -G").await);
+        world.close(&session).await;
+    });
 }
 
 pub(crate) fn status_and_streams_are_told_apart() -> Outcome {
@@ -164,11 +202,12 @@ pub(crate) fn a_child_has_live_streams() -> Outcome {
         );
         child.control.signal(15, Scope::Tree).await.expect("an ended command is no error");
 
-        let child = sandbox.spawn(Command::argv(["sleep", "471301"])).await.expect("a child");
+        let child = sandbox.spawn(Command::argv(["sleep", &*marked("471301")])).await.expect("a child");
         child.control.signal(15, Scope::Process).await.expect("a signal");
         assert_eq!(child.control.wait().await.expect("a status"), ExitStatus::Signal(15));
 
-        let control = sandbox.spawn(Command::argv(["sleep", "471302"])).await.expect("a child").control;
+        let control =
+            sandbox.spawn(Command::argv(["sleep", &*marked("471302")])).await.expect("a child").control;
         assert_eq!(processes_with("471302").len(), 1, "dropping the child does not end the command");
         control.signal(9, Scope::Tree).await.expect("a signal");
         assert_eq!(control.wait().await.expect("a status"), ExitStatus::Signal(9));
@@ -184,7 +223,7 @@ pub(crate) fn a_time_limit_ends_the_whole_tree() -> Outcome {
         let line =
             "trap '' TERM; echo early; (sleep 471303 & sleep 471303) & setsid sleep 471303 & sleep 471303";
         let start = Instant::now();
-        let output = exec(&**sandbox, Command::shell(line).timeout(Duration::from_millis(300))).await;
+        let output = exec(&**sandbox, Command::shell(marked(line)).timeout(Duration::from_millis(300))).await;
         assert_eq!((output.status, output.stdout_text()), (ExitStatus::TimedOut, "early\n".into()));
         assert!(start.elapsed() < Duration::from_secs(2));
         assert_eq!(processes_with("471303"), [0; 0]);
@@ -198,14 +237,14 @@ pub(crate) fn a_dropped_exec_ends_its_command() -> Outcome {
         let world = World::new();
         let (session, _artifact, sandbox) = world.sandbox().await;
         {
-            let run = sandbox.exec(Command::shell("sleep 471304 & sleep 471304"));
+            let run = sandbox.exec(Command::shell(marked("sleep 471304 & sleep 471304")));
             let seen = wait_until("it runs", || processes_with("471304").len() == 2);
             tokio::select! { _ = run => panic!("it ended"), () = seen => {} }
         }
         wait_until("it is killed", || processes_with("471304").is_empty()).await;
         // At moments before, while and after the command starts.
         for step in 0..20 {
-            let run = sandbox.exec(Command::argv(["sleep", "471305"]));
+            let run = sandbox.exec(Command::argv(["sleep", &*marked("471305")]));
             tokio::select! { biased; () = pause(Duration::from_micros(step * 100)) => {}, _ = run => panic!("it ended") }
         }
         wait_until("all are killed", || processes_with("471305").is_empty()).await;
@@ -220,7 +259,7 @@ pub(crate) fn a_process_left_behind_does_not_hold_the_answer() -> Outcome {
         let world = World::new();
         let (session, _artifact, sandbox) = world.sandbox().await;
         let start = Instant::now();
-        let output = exec(&**sandbox, Command::shell("echo done; sleep 471306 &")).await;
+        let output = exec(&**sandbox, Command::shell(marked("echo done; sleep 471306 &"))).await;
         assert_eq!((output.stdout_text(), output.status), ("done\n".into(), ExitStatus::Code(0)));
         assert!(output.held_open && start.elapsed() < Duration::from_secs(2), "{output:?}");
         assert_eq!(processes_with("471306").len(), 1, "it goes on");

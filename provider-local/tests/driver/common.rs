@@ -189,7 +189,7 @@ pub(crate) async fn exec(sandbox: &dyn Sandbox, command: Command) -> Output {
 
 /// What a line of shell prints; it must succeed.
 pub(crate) async fn say(sandbox: &dyn Sandbox, line: &str) -> String {
-    let output = exec(sandbox, Command::shell(line)).await;
+    let output = exec(sandbox, Command::shell(marked(line))).await;
     assert!(output.status.success(), "{line}: {output:?}");
     output.stdout_text()
 }
@@ -203,7 +203,25 @@ pub(crate) fn assert_code<T>(answer: Result<T>, code: Code) -> Error {
 
 /// The numbers of the processes of this machine that have this word among their arguments.
 pub(crate) fn processes_with(word: &str) -> Vec<u32> {
+    let word = marked(word);
     processes(|argument| argument == word.as_bytes())
+}
+
+/// A line in which each number of the form `471xxx`, by which trials find their processes, belongs to this process
+/// alone, so that several runs of the trials do not see each other. `sleep` takes it as a fraction.
+pub(crate) fn marked(line: &str) -> String {
+    let words = line.split_inclusive(|letter: char| !letter.is_ascii_digit());
+    words
+        .map(|word| {
+            let digits = word.trim_end_matches(|letter: char| !letter.is_ascii_digit());
+            match word.strip_prefix(digits) {
+                Some(rest) if digits.len() == 6 && digits.starts_with("471") => {
+                    format!("{digits}.{:07}{rest}", std::process::id())
+                }
+                _ => word.to_owned(),
+            }
+        })
+        .collect()
 }
 
 fn processes(is_wanted: impl Fn(&[u8]) -> bool) -> Vec<u32> {

@@ -33,6 +33,7 @@ fn main() {
     match &words[..] {
         [word, folder] if word == leftovers::CHILD => return leftovers::child(folder.as_ref()),
         [word, folder] if word == machine::FULL_CHILD => return machine::full_child(folder.as_ref()),
+        [word, _] if word == commands::CHILD => return commands::child(),
         [word, folder] if word == machine::CHILD => return machine::child(folder.as_ref()),
         _ => {}
     }
@@ -54,6 +55,7 @@ fn main() {
         builds::a_kept_artifact_is_launched_by_a_later_session,
         builds::an_empty_base_takes_the_contract_and_files,
         builds::an_unknown_base_is_refused_with_the_known_ones,
+        builds::another_value_of_a_secret_is_the_same_layer,
         builds::builds_of_one_environment_at_once_build_once,
         builds::layers_are_reused,
         builds::what_a_command_leaves_running_ends_with_the_build,
@@ -76,6 +78,7 @@ fn main() {
         files::what_is_no_file_is_refused_by_name,
         leftovers::a_killed_process_leaves_what_another_deletes,
         leftovers::a_process_killed_at_any_moment_leaves_nothing_for_good,
+        leftovers::what_was_cut_off_on_its_way_is_found_by_name,
         leg::the_whole_leg,
         machine::nothing_is_missing_here,
         sandboxes::a_dropped_session_takes_everything_along,
@@ -88,6 +91,12 @@ fn main() {
         sandboxes::two_sandboxes_of_one_artifact_share_nothing,
         secrets::a_canary_is_nowhere,
     ];
+    trials.push(common::trial_if(
+        commands::can_have_groups(),
+        "commands::further_groups_are_dropped",
+        "only root can drop groups, and setpriv(1) is needed to have some",
+        commands::further_groups_are_dropped,
+    ));
     trials.push(common::trial_if(
         machine::can_mount(),
         "machine::a_full_disk_is_named",

@@ -41,7 +41,7 @@ pub(crate) fn a_lost_sandbox_answers_loudly() -> Outcome {
         let world = World::new();
         let (session, artifact, lost) = world.sandbox().await;
         say(&**lost, "echo kept >file; sleep 471402 >/dev/null 2>&1 &").await;
-        let open = lost.exec(Command::argv(["sleep", "471403"]));
+        let open = lost.exec(Command::argv(["sleep", &*marked("471403")]));
         let kill = async {
             wait_until("it runs", || !processes_with("471403").is_empty()).await;
             kill_first_process("471402");
@@ -124,6 +124,8 @@ pub(crate) fn a_life_ends_when_it_is_over() -> Outcome {
         let sandbox = session.launch(&world.provider, &artifact, options).await.expect("a sandbox");
         say(&**sandbox, "sleep 471405 >/dev/null 2>&1 &").await;
         wait_until("it ends", || processes_with("471405").is_empty()).await;
+        // Its first process is the last to end.
+        while sandbox.exec(Command::argv(["true"])).await.is_ok() {}
         assert_code(sandbox.exec(Command::argv(["true"])).await, Code::SandboxGone);
         for options in [
             LaunchOptions::default().lifetime(Duration::from_secs(365 * 24 * 3600)),
