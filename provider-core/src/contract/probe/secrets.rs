@@ -120,83 +120,18 @@ impl SecretSearch {
         let mut answer = Answer::open(Probe::Secrets, output)?;
         let uid = answer.take("uid")?;
         let uid = answer.number(&uid)?;
-        let mut seen = SecretsAnswer {
-            uid,
-            hits: Vec::new(),
-            tallies: BTreeMap::new(),
-            partly: Vec::new(),
-            unlisted: false,
-        };
         if !answer.take_either("control", "written", "refused")? {
             return Err(
                 answer.broken(format!("it could not write its control file in {}", self.control_folder))
             );
         }
-        let (mut controls, mut lists) = (Vec::new(), 0);
+        let mut reading = Reading::of(uid);
         while let Some((key, value)) = answer.take_any() {
-            let words: Vec<&str> = value.split(' ').collect();
-            match (key.as_str(), words.as_slice()) {
-                ("found", ["0", place]) => controls.push(Where::of(&answer, place)?),
-                ("found", [text, place, path @ ..]) if path.len() <= 1 => {
-                    let text: usize = answer.number(text)?;
-                    let place = Where::of(&answer, place)?;
-                    let path = path.first().map(|digits| answer.bytes(digits)).transpose()?;
-                    if text == 0 || text >= self.wanted.len() {
-                        return Err(answer.broken("it found a text that was not asked for".into()));
-                    }
-                    let path = path.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-                    seen.hits.push(Hit { secret: text - 1, place, path });
-                }
-                ("searched", [place, files, bytes, unreadable]) => {
-                    let (files, bytes) = (answer.number::<u64>(files)?, answer.number::<u64>(bytes)?);
-                    let unreadable = answer.number::<u64>(unreadable)?;
-                    let tally = seen.tallies.entry(Where::of(&answer, place)?).or_default();
-                    tally.searched += files;
-                    tally.bytes += bytes;
-                    tally.unreadable += unreadable;
-                }
-                ("skipped", [place, files, bytes]) => {
-                    let (files, bytes) = (answer.number::<u64>(files)?, answer.number::<u64>(bytes)?);
-                    let tally = seen.tallies.entry(Where::of(&answer, place)?).or_default();
-                    tally.skipped += files;
-                    tally.skipped_bytes += bytes;
-                }
-                ("partly", [_, bytes, path]) => {
-                    let path = String::from_utf8_lossy(&answer.bytes(path)?).into_owned();
-                    seen.partly.push((path, answer.number(bytes)?));
-                }
-                ("listed", [status]) => {
-                    lists += 1;
-                    match *status {
-                        "0" => {}
-                        // Folders that cannot be entered, or files that went away meanwhile.
-                        "1" => seen.unlisted = true,
-                        _ => return Err(answer.broken("the files could not be listed".into())),
-                    }
-                }
-                _ => return Err(answer.broken("it has an unknown line".into())),
-            }
+            reading.take(&answer, self.wanted.len(), &key, &value)?;
         }
-        if lists != 1 {
-            return Err(answer.broken("the files were not listed to their end".into()));
-        }
-        let missed = |place: &Where| {
-            // Where time ran out, the control may be among what was left.
-            let skipped = seen.tallies.get(place).is_some_and(|tally| tally.skipped > 0);
-            !skipped && !controls.contains(place)
-        };
-        let places = [Where::Environment, Where::Arguments, Where::Names, Where::Files];
-        if let Some(place) = places.iter().find(|place| missed(place))
-            && seen.hits.is_empty()
-        {
-            let why = format!(
-                "the search does not find its own control text in {place}; a tool is missing or does not work, or the \
-                 sandbox's clock is behind the start of the search"
-            );
-            return Err(answer.broken(why));
-        }
+        reading.check(&answer)?;
         answer.close()?;
-        Ok(seen)
+        Ok(reading.seen)
     }
 
     /// What the probe is told about the texts; the first is the control text.
@@ -214,6 +149,98 @@ impl fmt::Debug for SecretSearch {
             .field("user", &self.user)
             .field("secrets", &(self.wanted.len() - 1))
             .finish_non_exhaustive()
+    }
+}
+
+/// What the lines that were read so far say.
+struct Reading {
+    seen: SecretsAnswer,
+    /// Where the control text was found.
+    controls: Vec<Where>,
+    /// How often a list of files came to its end.
+    lists: usize,
+}
+
+impl Reading {
+    fn of(uid: u32) -> Self {
+        let seen = SecretsAnswer {
+            uid,
+            hits: Vec::new(),
+            tallies: BTreeMap::new(),
+            partly: Vec::new(),
+            unlisted: false,
+        };
+        Self { seen, controls: Vec::new(), lists: 0 }
+    }
+
+    /// Takes in a line of an answer to a search for so many texts.
+    fn take(&mut self, answer: &Answer, texts: usize, key: &str, value: &str) -> Result<()> {
+        let words: Vec<&str> = value.split(' ').collect();
+        match (key, words.as_slice()) {
+            ("found", ["0", place]) => self.controls.push(Where::of(answer, place)?),
+            ("found", [text, place, path @ ..]) if path.len() <= 1 => {
+                let text: usize = answer.number(text)?;
+                let place = Where::of(answer, place)?;
+                let path = path.first().map(|digits| answer.bytes(digits)).transpose()?;
+                if text == 0 || text >= texts {
+                    return Err(answer.broken("it found a text that was not asked for".into()));
+                }
+                let path = path.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+                self.seen.hits.push(Hit { secret: text - 1, place, path });
+            }
+            ("searched", [place, files, bytes, unreadable]) => {
+                let (files, bytes) = (answer.number::<u64>(files)?, answer.number::<u64>(bytes)?);
+                let unreadable = answer.number::<u64>(unreadable)?;
+                let tally = self.seen.tallies.entry(Where::of(answer, place)?).or_default();
+                tally.searched += files;
+                tally.bytes += bytes;
+                tally.unreadable += unreadable;
+            }
+            ("skipped", [place, files, bytes]) => {
+                let (files, bytes) = (answer.number::<u64>(files)?, answer.number::<u64>(bytes)?);
+                let tally = self.seen.tallies.entry(Where::of(answer, place)?).or_default();
+                tally.skipped += files;
+                tally.skipped_bytes += bytes;
+            }
+            ("partly", [_, bytes, path]) => {
+                let path = String::from_utf8_lossy(&answer.bytes(path)?).into_owned();
+                self.seen.partly.push((path, answer.number(bytes)?));
+            }
+            ("listed", [status]) => {
+                self.lists += 1;
+                match *status {
+                    "0" => {}
+                    // Folders that cannot be entered, or files that went away meanwhile.
+                    "1" => self.seen.unlisted = true,
+                    _ => return Err(answer.broken("the files could not be listed".into())),
+                }
+            }
+            _ => return Err(answer.broken("it has an unknown line".into())),
+        }
+        Ok(())
+    }
+
+    /// Refuses what comes from a search that did not work.
+    fn check(&self, answer: &Answer) -> Result<()> {
+        if self.lists != 1 {
+            return Err(answer.broken("the files were not listed to their end".into()));
+        }
+        let missed = |place: &Where| {
+            // Where time ran out, the control may be among what was left.
+            let skipped = self.seen.tallies.get(place).is_some_and(|tally| tally.skipped > 0);
+            !skipped && !self.controls.contains(place)
+        };
+        let places = [Where::Environment, Where::Arguments, Where::Names, Where::Files];
+        if let Some(place) = places.iter().find(|place| missed(place))
+            && self.seen.hits.is_empty()
+        {
+            let why = format!(
+                "the search does not find its own control text in {place}; a tool is missing or does not work, or the \
+                 sandbox's clock is behind the start of the search"
+            );
+            return Err(answer.broken(why));
+        }
+        Ok(())
     }
 }
 
