@@ -134,6 +134,13 @@ pub async fn timeout<F: Future>(
     }
 }
 
+/// The end of one part of a time that is shared evenly by the parts that are left.
+pub(crate) fn share_of_time(clock: &Arc<dyn Clock>, until: Timestamp, parts_left: usize) -> Timestamp {
+    let now = clock.now();
+    let parts = u32::try_from(parts_left.max(1)).unwrap_or(u32::MAX);
+    now.after(until.since(now) / parts)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -2,7 +2,7 @@
 //!
 //! Drivers supply verbs; the loops, retries, waits, records and clean-up are here, once. A [`Session`] owns what a
 //! run creates. Each creating request goes through [`Creator::create`], the one door: the intent is written to
-//! the [ledger](ledger) before the request is sent, the acquisition before the guard is handed out. All of
+//! the [ledger] before the request is sent, the acquisition before the guard is handed out. All of
 //! that runs on a thread of its own, so that neither a dropped future nor the end of the caller's runtime can
 //! interrupt it. What a killed process left behind is found in its ledger by [`sweep`](sweep::sweep).
 

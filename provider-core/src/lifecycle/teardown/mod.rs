@@ -1,9 +1,16 @@
 //! Deleting until a thing is seen to be gone, and finding what a lost answer may have made.
 
+mod entry;
+mod records;
+
 use std::{sync::Arc, time::Duration};
 
 use tokio_util::sync::CancellationToken;
 
+pub(crate) use self::{
+    entry::reclaim_entry,
+    records::{Records, verb_of},
+};
 use super::{
     Clock, Intent, ResourceRef, Timestamp, Verb, control::catch_panic, gate::Gates, ledger::DeletedHow,
     timeout,
