@@ -10,3 +10,8 @@ pub mod leg;
 pub mod providers;
 pub mod settings;
 mod show;
+
+/// The example of the README compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+pub struct Readme;

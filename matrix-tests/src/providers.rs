@@ -1,13 +1,16 @@
 //! The providers of the matrix.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use provider_core::{
     contract::{Contract, SANDBOX_V1},
     environment::BasePin,
     error::{Code, Error, Result},
     identity::User,
-    provider::{Provider, Registry},
+    provider::Provider,
 };
 use provider_local::{LocalConfig, LocalProvider};
 
@@ -42,6 +45,12 @@ impl Entrant {
     pub fn open(id: &str, bases: &[(String, String)]) -> Result<Self> {
         match id {
             "local" => {
+                if let Some((name, folder)) = bases.iter().find(|(_, folder)| !Path::new(folder).is_dir()) {
+                    return Err(Error::new(
+                        Code::SpecInvalid,
+                        format!("base {name:?}: {folder} is no folder"),
+                    ));
+                }
                 let config = bases.iter().fold(LocalConfig::from_env()?, |config, (name, folder)| {
                     config.base(name.clone(), PathBuf::from(folder))
                 });
@@ -78,6 +87,17 @@ impl Entrant {
 }
 
 impl Entrant {
+    /// Removes scratch folders that killed processes left on this machine and that no ledger knows of. Blocks.
+    ///
+    /// # Errors
+    /// What the driver says about its folder.
+    pub fn tidy(&self) -> Result<usize> {
+        match &self.pin {
+            Pin::Local(local) => local.tidy(),
+            Pin::Fixed(_) => Ok(0),
+        }
+    }
+
     /// What the provider keeps to make the next build faster, in words, if it keeps something. Blocks for as long as
     /// looking needs.
     pub fn cache(&self) -> Option<String> {
@@ -92,23 +112,23 @@ impl Entrant {
 }
 
 /// The drivers that a sweep can use, and why the others cannot be used. Opens nothing that does not exist yet.
-pub fn for_sweep() -> (Registry, Vec<(String, Error)>) {
-    let mut registry = Registry::new();
+pub fn for_sweep() -> (Vec<Entrant>, Vec<(String, Error)>) {
+    let mut usable = Vec::new();
     let mut unusable = Vec::new();
     for id in IDS {
         match existing(id) {
-            Ok(Some(provider)) => registry.insert(provider),
+            Ok(Some(entrant)) => usable.push(entrant),
             Ok(None) => {}
             Err(error) => unusable.push((id.to_owned(), error)),
         }
     }
-    (registry, unusable)
+    (usable, unusable)
 }
 
 /// A provider whose state lies on this machine has nothing to sweep as long as it has no state.
-fn existing(id: &str) -> Result<Option<Arc<dyn Provider>>> {
+fn existing(id: &str) -> Result<Option<Entrant>> {
     if id == "local" && !LocalConfig::from_env()?.state_dir.exists() {
         return Ok(None);
     }
-    Ok(Some(Entrant::open(id, &[])?.provider))
+    Entrant::open(id, &[]).map(Some)
 }

@@ -63,6 +63,14 @@ impl LocalProvider {
     ///
     /// # Errors
     /// None.
+    pub fn tidy(&self) -> Result<usize> {
+        match self.0 {}
+    }
+
+    /// Cannot be called, as there is no driver.
+    ///
+    /// # Errors
+    /// None.
     pub fn cached_layers(&self) -> Result<(usize, u64)> {
         match self.0 {}
     }

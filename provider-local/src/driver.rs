@@ -1,6 +1,11 @@
 //! The driver: what it is, and which room does what.
 
-use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    sync::Arc,
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use futures_util::stream::BoxStream;
@@ -93,6 +98,16 @@ impl LocalProvider {
     /// cannot drop them. They have no number inside, and show as 65534.
     pub fn kept_groups(&self) -> Vec<u32> {
         self.inner.engine.isolation().kept_groups
+    }
+
+    /// Removes what killed processes left in the state folder and no name leads to: half-made and half-removed
+    /// folders, and the boxes of a look at the machine. Says how many. What somebody uses is left alone. Blocks.
+    ///
+    /// # Errors
+    /// [`Code::MachineUnsuitable`] if the state folder cannot be read or written.
+    pub fn tidy(&self) -> Result<usize> {
+        let reaped = self.inner.engine.reap().map_err(from_engine)?;
+        Ok(reaped.boxes.len() + reaped.others)
     }
 
     /// How many layers are kept to make the next build faster, and their size in bytes. Blocks: it walks them.
@@ -243,12 +258,15 @@ impl Provider for LocalProvider {
         }
         let inner = Arc::clone(&self.inner);
         let needs = blocking(move || Ok(inner.engine.preflight())).await?;
-        findings.extend(needs.into_iter().filter(|need| !need.ok).map(|need| {
-            let place = format!("machine.{}", need.name);
-            let words =
-                if need.fix.is_empty() { need.detail } else { format!("{}; {}", need.detail, need.fix) };
-            Finding::new(place, Code::MachineUnsuitable, words)
-        }));
+        let mut fixes = BTreeSet::new();
+        for need in needs.into_iter().filter(|need| !need.ok) {
+            // What could not be tested because of an earlier need has the same fix, and is no news.
+            if need.fix.is_empty() || fixes.insert(need.fix.clone()) {
+                let place = format!("machine.{}", need.name);
+                let fix = if need.fix.is_empty() { String::new() } else { format!("; {}", need.fix) };
+                findings.push(Finding::new(place, Code::MachineUnsuitable, format!("{}{fix}", need.detail)));
+            }
+        }
         Ok(findings)
     }
 

@@ -1,9 +1,12 @@
 //! `matrix sweep`
 
+use std::sync::Arc;
+
 use provider_core::{
     config::Settings,
     error::Result,
     lifecycle::sweep::{SweepOptions, sweep as sweep_all},
+    provider::Registry,
 };
 
 use super::write_json;
@@ -16,12 +19,19 @@ pub(super) async fn sweep(options: &Sweep) -> Result<Exit> {
         Some(owner) => Some(owner),
         None => folder.owner()?,
     };
-    let (registry, unusable) = providers::for_sweep();
+    let (entrants, unusable) = providers::for_sweep();
     for (id, error) in &unusable {
         show::note(&format!("{id} cannot be swept: {error}"));
     }
+    let mut registry = Registry::new();
+    entrants.iter().for_each(|entrant| registry.insert(Arc::clone(&entrant.provider)));
     let how = if options.delete { SweepOptions::delete() } else { SweepOptions::look() };
     let report = sweep_all(folder, owner, registry, how.deadline(options.within)).await?;
+    if options.delete {
+        for entrant in &entrants {
+            entrant.tidy()?;
+        }
+    }
     show::print(&show::sweep(&report));
     if let Some(path) = &options.json {
         write_json(path, &report)?;

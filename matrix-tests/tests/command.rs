@@ -1,0 +1,316 @@
+//! The command `matrix` as a shell sees it: exit codes, words, and what it leaves on the disk.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+
+use libtest_mimic::{Arguments, Completion, Failed, Trial};
+
+/// A folder for one trial: its state and its inputs.
+struct Place(tempfile::TempDir);
+
+impl Place {
+    fn new() -> Self {
+        Self(tempfile::tempdir().expect("a folder"))
+    }
+
+    fn state(&self) -> PathBuf {
+        self.0.path().join("state")
+    }
+
+    fn matrix(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_matrix"));
+        command
+            .args(arguments)
+            .env("PROVIDER_STATE_DIR", self.state())
+            .env_remove("PROVIDER_LOCAL_STATE_DIR");
+        command.env_remove("PROVIDER_OWNER").env_remove("RUST_LOG");
+        command
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        self.matrix(arguments).output().expect("the command starts")
+    }
+
+    fn file(&self, name: &str, content: impl AsRef<[u8]>) -> String {
+        let path = self.0.path().join(name);
+        fs::write(&path, content).expect("a file");
+        path.display().to_string()
+    }
+
+    /// What is in the state folder beside what may stay: the owner's mark, the store's skeleton and cached layers.
+    fn left(&self) -> Vec<String> {
+        let may_stay = ["owner", "local/owner-id", "local/VERSION", "local/reap.lock", "local/collect.lock"];
+        let skeleton = [
+            "ledgers",
+            "local",
+            "local/tmp",
+            "local/art",
+            "local/trash",
+            "local/layer",
+            "local/box",
+            "local/bin",
+        ];
+        let mut left = Vec::new();
+        walk(&self.state(), &self.state(), &mut left);
+        left.retain(|(name, is_folder)| {
+            let stays = may_stay.contains(&name.as_str()) || *is_folder && skeleton.contains(&name.as_str());
+            !stays && !name.starts_with("local/layer/")
+        });
+        left.into_iter().map(|(name, _)| name).collect()
+    }
+}
+
+fn walk(root: &Path, folder: &Path, found: &mut Vec<(String, bool)>) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        found.push((path.strip_prefix(root).unwrap_or(&path).display().to_string(), is_folder));
+        // Layers hold copies of a whole system's folders, some of them closed to us.
+        if is_folder && !path.starts_with(root.join("local/layer")) {
+            walk(root, &path, found);
+        }
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Exactly one line of error, which holds `words`; the exit code says that nothing was tried; nothing is left.
+fn assert_refused(place: &Place, output: &Output, words: &str) {
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(2), "{words:?}: {out}{err}");
+    assert_eq!(err.lines().count(), 1, "{words:?}: {err}");
+    assert!(err.starts_with("error: ") && err.contains(words), "{words:?} is not in: {err}");
+    assert!(!err.contains("panicked") && out.is_empty(), "{words:?}: {out}{err}");
+    assert!(place.left().is_empty(), "{words:?}: left {:?}", place.left());
+}
+
+fn bad_specifications() {
+    let good = "[metadata]\nname = \"a\"\n";
+    let cases: [(&str, Vec<u8>, &str); 15] = [
+        ("key.toml", format!("{good}[specc]\n").into(), "specc"),
+        ("type.toml", b"[metadata]\nname = 7\n".into(), "metadata.name"),
+        ("twice.toml", format!("{good}name = \"b\"\n").into(), "line 3"),
+        ("twice.json", br#"{"metadata":{"name":"a","name":"b"}}"#.into(), "duplicate field"),
+        ("deep.toml", format!("a = {}", "[".repeat(10_000)).into(), "line 1"),
+        ("deep.json", "[".repeat(10_000).into(), "column"),
+        ("nul.toml", b"[metadata]\nname = \"a\0\"\n".into(), "line 2"),
+        ("nul.json", br#"{"metadata":{"name":"a\u0000"}}"#.into(), "metadata.name"),
+        ("huge.toml", vec![b'#'; 50 << 20], "52428800 bytes"),
+        ("bytes.toml", b"[metadata]\nname = \"\xff\"\n".into(), "byte"),
+        ("empty.toml", Vec::new(), "metadata"),
+        ("base.toml", format!("{good}[spec.base]\nref = \"nowhere\"\n").into(), "nowhere"),
+        (
+            "secret.toml",
+            format!("{good}[[spec.buildSecrets]]\nid = \"s\"\nmountAs = \"env\"\nname = \"S\"\n").into(),
+            "build secret s",
+        ),
+        (
+            "escape.toml",
+            format!("{good}[[spec.files]]\npath = \"/a\"\ncontentRef = \"../../etc/passwd\"\n").into(),
+            "spec.files[0].contentRef",
+        ),
+        (
+            "crlf.toml",
+            b"[metadata]\r\nname = \"a\"\r\n[spec.env]\r\nA = \"x\\r\\ny\"\r\n".into(),
+            "spec.env.A",
+        ),
+    ];
+    for (name, content, words) in cases {
+        let place = Place::new();
+        let file = place.file(name, content);
+        assert_refused(&place, &place.run(&["run", "--env", &file]), words);
+    }
+}
+
+fn bad_arguments() {
+    for (arguments, words) in [
+        (&["run", "--env", "/no/such.toml"][..], "/no/such.toml"),
+        (&["run", "--env", "/dev/zero.toml"], "/dev/zero.toml"),
+        (&["run", "--env", "/etc/hostname"], ".toml"),
+        (&["run", "--provider", "nowhere"], "nowhere"),
+        (&["run", "--base", "x=/no/such"], "/no/such"),
+        (&["run", "--json", "/no/such/report.json"], "/no/such/report.json"),
+        (&["run", "--secret", "a=NO_SUCH_VARIABLE"], "NO_SUCH_VARIABLE"),
+    ] {
+        let place = Place::new();
+        assert_refused(&place, &place.run(arguments), words);
+    }
+    for (variable, value) in [
+        ("PROVIDER_STATE_DIR", "relative"),
+        ("PROVIDER_STATE_DIR", "/proc/no"),
+        ("PROVIDER_STATE_DIR", "/etc/hostname/x"),
+        ("PROVIDER_OWNER", "No!"),
+        ("PROVIDER_LOCAL_STATE_DIR", "relative"),
+    ] {
+        let place = Place::new();
+        let output = place.matrix(&["run"]).env(variable, value).output().expect("the command starts");
+        assert_refused(&place, &output, if value.starts_with('/') { value } else { variable });
+    }
+}
+
+fn list_and_look_do_nothing_else() {
+    let place = Place::new();
+    let listed = place.run(&["list"]);
+    assert_eq!(listed.status.code(), Some(0));
+    for word in ["core.doctor", "core.secrets", "local"] {
+        assert!(text(&listed.stdout).contains(word), "{}", text(&listed.stdout));
+    }
+    let looked = place.run(&["sweep"]);
+    assert_eq!(looked.status.code(), Some(0), "{}", text(&looked.stderr));
+    assert!(!place.state().exists(), "a look made the state folder");
+}
+
+/// Whether the local leg can run here; else why not.
+fn unsuitable() -> Option<String> {
+    let place = Place::new();
+    let output = place.run(&["run"]);
+    let err = text(&output.stderr);
+    (output.status.code() == Some(2) && err.contains("MACHINE_UNSUITABLE")).then(|| err.trim().to_owned())
+}
+
+fn a_run_leaves_what_the_design_allows() {
+    let place = Place::new();
+    let report = place.0.path().join("report.json");
+    let output = place.run(&["run", "--json", &report.display().to_string()]);
+    assert_eq!(output.status.code(), Some(0), "{}{}", text(&output.stdout), text(&output.stderr));
+    assert!(text(&output.stdout).contains("Nothing is left behind."));
+    assert!(place.left().is_empty(), "left {:?}", place.left());
+    let report: serde_json::Value =
+        serde_json::from_slice(&fs::read(report).expect("a report")).expect("JSON");
+    let rows = report["legs"][0]["rows"].as_array().expect("rows");
+    assert!(rows.len() >= 9 && rows.iter().all(|row| row["status"] == "passed"), "{rows:?}");
+}
+
+fn a_failing_command_is_named_and_the_secret_is_not() {
+    const CANARY: &str = "canary-2718-must-not-be-seen";
+    let place = Place::new();
+    let spec = "[metadata]\nname = \"a\"\n[[spec.buildSecrets]]\nid = \"s\"\nmountAs = \"env\"\nname = \"S\"\n\
+                [spec.commands]\npostInstall = [\"true\", \"echo about to fail with $S; exit 7\"]\n";
+    let file = place.file("env.toml", spec);
+    let report = place.0.path().join("report.json").display().to_string();
+    let mut command =
+        place.matrix(&["run", "-vv", "--env", &file, "--secret", "s=THE_SECRET", "--json", &report]);
+    let output = command.env("THE_SECRET", CANARY).output().expect("the command starts");
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(1), "{out}{err}");
+    assert!(out.contains("BUILD_FAILED") && out.contains('7') && out.contains("about to fail"), "{out}");
+    for content in [&out, &err, &fs::read_to_string(&report).expect("a report")] {
+        assert!(!content.contains(CANARY), "{content}");
+    }
+    assert!(place.left().is_empty(), "left {:?}", place.left());
+}
+
+/// Waits until the run has something of its own, then sends signals.
+fn interrupted(signals: usize) -> (Place, Output) {
+    let place = Place::new();
+    let file =
+        place.file("env.toml", "[metadata]\nname = \"a\"\n[spec.commands]\npostInstall = [\"sleep 60\"]\n");
+    let mut command = place.matrix(&["run", "--env", &file]);
+    let child = command
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .expect("a run");
+    let boxes = place.state().join("local/box");
+    for _ in 0..20_000 {
+        if fs::read_dir(&boxes).is_ok_and(|mut entries| entries.next().is_some()) {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    let pid = rustix::process::Pid::from_raw(i32::try_from(child.id()).expect("an id")).expect("an id");
+    for _ in 0..signals {
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::INT);
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    (place, child.wait_with_output().expect("the run ends"))
+}
+
+fn ctrl_c_cleans_up() {
+    let (place, output) = interrupted(1);
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(130), "{out}{err}");
+    assert!(out.contains("Nothing is left behind."), "{out}{err}");
+    assert!(place.left().is_empty(), "left {:?}", place.left());
+}
+
+fn ctrl_c_twice_leaves_the_rest_to_a_sweep() {
+    let (place, output) = interrupted(2);
+    assert_eq!(output.status.code(), Some(130), "{}{}", text(&output.stdout), text(&output.stderr));
+    let swept = place.run(&["sweep", "--delete"]);
+    assert_eq!(swept.status.code(), Some(0), "{}{}", text(&swept.stdout), text(&swept.stderr));
+    assert!(place.left().is_empty(), "left {:?}", place.left());
+}
+
+/// A run on a disk of this many KiB: it may fail at any step, and leaves nothing.
+fn full_disk() {
+    for size in [40, 80, 120, 160, 240, 400] {
+        let place = Place::new();
+        fs::create_dir(place.state()).expect("a folder");
+        let mount = |arguments: &[&str]| {
+            let done = Command::new(arguments[0]).args(&arguments[1..]).arg(place.state()).status();
+            assert!(done.is_ok_and(|status| status.success()), "{arguments:?}");
+        };
+        mount(&["mount", "-t", "tmpfs", "-o", &format!("size={size}k,nr_inodes=4k"), "tmpfs"]);
+        let output = place.run(&["run"]);
+        let left = place.left();
+        mount(&["umount"]);
+        let (out, err) = (text(&output.stdout), text(&output.stderr));
+        assert!(
+            !err.contains("panicked") && output.status.code().is_some_and(|code| code < 3),
+            "{size}: {out}{err}"
+        );
+        assert!(left.is_empty(), "{size}: left {left:?}\n{out}{err}");
+        if output.status.code() != Some(0) {
+            assert!(format!("{out}{err}").contains("No space left"), "{size}: {out}{err}");
+        }
+    }
+}
+
+fn trial(name: &'static str, body: fn()) -> Trial {
+    Trial::test(name, move || {
+        body();
+        Ok::<(), Failed>(())
+    })
+}
+
+fn trial_with_sandboxes(name: &'static str, needs_root: bool, body: fn()) -> Trial {
+    Trial::ignorable_test(name, move || {
+        if needs_root && !rustix::process::geteuid().is_root() {
+            return Ok(Completion::ignored_with("only the superuser can mount a small file system"));
+        }
+        if let Some(reason) = unsuitable().filter(|_| !matrix_tests::settings::requires("local")) {
+            return Ok(Completion::ignored_with(reason));
+        }
+        body();
+        Ok(Completion::Completed)
+    })
+}
+
+fn main() {
+    let arguments = Arguments::from_args();
+    let trials = vec![
+        trial("bad_specifications", bad_specifications),
+        trial("bad_arguments", bad_arguments),
+        trial("list_and_look_do_nothing_else", list_and_look_do_nothing_else),
+        trial_with_sandboxes(
+            "a_run_leaves_what_the_design_allows",
+            false,
+            a_run_leaves_what_the_design_allows,
+        ),
+        trial_with_sandboxes(
+            "a75_the_secret_is_not_named",
+            false,
+            a_failing_command_is_named_and_the_secret_is_not,
+        ),
+        trial_with_sandboxes("ctrl_c_cleans_up", false, ctrl_c_cleans_up),
+        trial_with_sandboxes("ctrl_c_twice", false, ctrl_c_twice_leaves_the_rest_to_a_sweep),
+        trial_with_sandboxes("full_disk", true, full_disk),
+    ];
+    libtest_mimic::run(&arguments, trials).exit();
+}
