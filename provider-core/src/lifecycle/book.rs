@@ -53,14 +53,17 @@ impl Entry {
             }
             Row::NotMade { .. } => self.not_made = self.things.is_empty(),
             Row::Unresolved { .. } => self.unresolved = true,
-            Row::Deleted { id, how, .. } => self.stand(id, &Standing::Gone(*how)),
-            Row::Undeletable { id, bound, .. } => self.stand(id, &Standing::Undeletable(bound.clone())),
+            Row::Deleted { kind, id, how, .. } => self.stand(*kind, id, &Standing::Gone(*how)),
+            Row::Undeletable { kind, id, bound, .. } => {
+                self.stand(*kind, id, &Standing::Undeletable(bound.clone()));
+            }
             Row::Kept { reason, until, .. } => self.kept = Some((reason.clone(), *until)),
         }
     }
 
-    fn stand(&mut self, id: &str, new: &Standing) {
-        for (_, standing) in self.things.iter_mut().filter(|(thing, _)| thing.id == id) {
+    fn stand(&mut self, kind: ResourceKind, id: &str, new: &Standing) {
+        for (_, standing) in self.things.iter_mut().filter(|(thing, _)| thing.kind == kind && thing.id == id)
+        {
             *standing = new.clone();
         }
     }

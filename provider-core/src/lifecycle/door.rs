@@ -15,6 +15,7 @@ use super::{
 };
 use crate::{
     error::{Code, Effect, Error, Result, Retry},
+    limits::LONGEST_WAIT,
     retry::Backoff,
 };
 
@@ -43,7 +44,8 @@ enum Attempt {
 /// Runs a door call to its end. Nobody can interrupt it once the intent is being written.
 pub(super) async fn run(call: Call, mut hand_out: HandOut) {
     let scope = Arc::clone(&call.scope);
-    let reclaimer = scope.core.reclaimer(&scope.provider);
+    // A lookup that takes its time is left to the close once that begins.
+    let reclaimer = Reclaimer { stop: scope.core.closing.clone(), ..scope.core.reclaimer(&scope.provider) };
     let mut attempts = 0;
     let ended = loop {
         if let Err(error) = wait_for_a_place(&call, &reclaimer, &mut hand_out).await {
@@ -140,6 +142,10 @@ async fn write_intent(call: &Call) -> Result<Intent> {
     core.remember_driver(intent.ordinal, &scope.provider);
     let sync = scope.provider.capabilities().ledger_sync;
     core.write(Verb::WriteIntent, Row::Intent(intent.clone()), sync).await?;
+    if core.has_ended() {
+        // The session's report was made without this intent, and perhaps its ledger is gone.
+        return Err(closed());
+    }
     Ok(intent)
 }
 
@@ -175,7 +181,7 @@ async fn send(
         let Some(wait) = wait else { return (sent, answer) };
         call.scope.progress.waiting(format!("{} before asking again: {}", call.kind, error.message()));
         tokio::select! {
-            () = clock.sleep(error.wait().unwrap_or(wait)) => {}
+            () = clock.sleep(error.wait().unwrap_or(wait).min(LONGEST_WAIT)) => {}
             () = call.scope.cancelled.cancelled() => return (sent, answer),
         }
     }

@@ -3,7 +3,7 @@
 use std::{fmt, ops::Deref, panic::Location, sync::Arc};
 
 use super::{
-    Lifetime, Verb,
+    Lifetime, Verb, control,
     ledger::{KeptThing, Row},
     session::Core,
 };
@@ -46,25 +46,18 @@ impl<T> Owned<T> {
     /// [`Code::NotSeenGone`] with the reason. The session goes on trying at its close.
     pub async fn close(self) -> Result<()> {
         let mut deeds = self.into_deeds();
+        // Children before parents, as at the close of the session.
         deeds.sort_by_key(|deed| deed.core.entry(deed.ordinal).map(|entry| entry.intent.kind));
-        let mut waiting = Vec::new();
-        let mut first_error = Ok(());
-        for deed in deeds {
-            let (tell, told) = tokio::sync::oneshot::channel();
-            let core = Arc::clone(&deed.core);
-            let until = core.background_deadline();
-            deed.core.spawn(async move {
-                let _ = tell.send(core.tear_down(deed.ordinal, until).await);
-            });
-            waiting.push(told);
-        }
-        for told in waiting {
-            let ended = told
-                .await
-                .unwrap_or_else(|_| Err(Error::new(Code::Internal, "a deletion ended without an answer")));
-            first_error = first_error.and(ended);
-        }
-        first_error
+        let Some(core) = deeds.first().map(|deed| Arc::clone(&deed.core)) else { return Ok(()) };
+        let (tell, told) = tokio::sync::oneshot::channel();
+        control::spawn(&core.control, async move {
+            let mut ended = Ok(());
+            for deed in deeds {
+                ended = ended.and(deed.core.tear_down(deed.ordinal, deed.core.background_deadline()).await);
+            }
+            let _ = tell.send(ended);
+        });
+        told.await.unwrap_or_else(|_| Err(Error::new(Code::Internal, "a deletion ended without an answer")))
     }
 
     /// Leaves it where it is beyond the session, for this reason, until the end of the lifetime with which it was

@@ -164,10 +164,13 @@ impl Inner {
             #[cfg(unix)]
             Link::Socket(path, clock) => {
                 // A caller without a runtime has no reactor for the socket.
-                let (path, clock) = (path.clone(), clock.clone());
+                let _busy = clock.busy();
+                let (path, sender) = (path.clone(), clock.clone());
                 let sent = control::handle()?
-                    .spawn(async move { super::remote::call(&path, &clock, &request).await });
-                Ok(sent.await.unwrap_or(Err(Failure::Lost)))
+                    .spawn(async move { super::remote::call(&path, &sender, &request).await });
+                let (now, answer) = sent.await.unwrap_or((clock.now(), Err(Failure::Lost)));
+                clock.catch_up(now);
+                Ok(answer)
             }
         }
     }

@@ -64,24 +64,21 @@ fn line_of(message: &impl Serialize) -> io::Result<Vec<u8>> {
     Ok(line)
 }
 
-/// Sends one request.
-pub(super) async fn call(socket: &Path, clock: &ManualClock, request: &Request) -> Result<Reply, Failure> {
-    let _busy = clock.busy();
-    let stream = UnixStream::connect(socket).await.map_err(|_| Failure::Refused)?;
-    exchange(stream, clock, request).await.unwrap_or(Err(Failure::Lost))
+/// An answer, and the time of the world when it was given.
+type Answer = (Timestamp, Result<Reply, Failure>);
+
+/// Sends one request. Whoever takes the answer lets the clock catch up, so that no deadline passes before that.
+pub(super) async fn call(socket: &Path, clock: &ManualClock, request: &Request) -> Answer {
+    let Ok(stream) = UnixStream::connect(socket).await else { return (clock.now(), Err(Failure::Refused)) };
+    exchange(stream, clock, request).await.unwrap_or((clock.now(), Err(Failure::Lost)))
 }
 
-async fn exchange(
-    mut stream: UnixStream,
-    clock: &ManualClock,
-    request: &Request,
-) -> io::Result<Result<Reply, Failure>> {
+async fn exchange(mut stream: UnixStream, clock: &ManualClock, request: &Request) -> io::Result<Answer> {
     stream.write_all(&line_of(&Message { now: clock.now(), body: request })?).await?;
     let mut reply = String::new();
     BufReader::new(stream).read_line(&mut reply).await?;
     let Ok(message) = serde_json::from_str::<Message<Result<Reply, Failure>>>(&reply) else {
-        return Ok(Err(if reply.is_empty() { Failure::Lost } else { Failure::Garbled }));
+        return Ok((clock.now(), Err(if reply.is_empty() { Failure::Lost } else { Failure::Garbled })));
     };
-    clock.catch_up(message.now);
-    Ok(message.body)
+    Ok((message.now, message.body))
 }

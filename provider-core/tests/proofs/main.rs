@@ -3,6 +3,7 @@
 //! Each proof runs many cases against the memory provider; a table of their numbers follows at the end.
 
 mod doubles;
+mod edges;
 mod faults;
 mod gates;
 mod hostile;
@@ -47,6 +48,7 @@ fn main() {
         proof("kill_a_sweep_at_every_gate", kills::kill_a_sweep_at_every_gate),
         proof("order_of_steps", doubles::order_of_steps),
         proof("sloppy_lookups", doubles::sloppy_lookups),
+        proof("edges", edges::edges),
         proof("double_everything", doubles::double_everything),
     ];
     let trials = trials.into_iter().chain(hostile::trials()).collect();

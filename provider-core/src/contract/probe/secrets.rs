@@ -192,15 +192,15 @@ impl Reading {
                 let (files, bytes) = (answer.number::<u64>(files)?, answer.number::<u64>(bytes)?);
                 let unreadable = answer.number::<u64>(unreadable)?;
                 let tally = self.seen.tallies.entry(Where::of(answer, place)?).or_default();
-                tally.searched += files;
-                tally.bytes += bytes;
-                tally.unreadable += unreadable;
+                tally.searched = tally.searched.saturating_add(files);
+                tally.bytes = tally.bytes.saturating_add(bytes);
+                tally.unreadable = tally.unreadable.saturating_add(unreadable);
             }
             ("skipped", [place, files, bytes]) => {
                 let (files, bytes) = (answer.number::<u64>(files)?, answer.number::<u64>(bytes)?);
                 let tally = self.seen.tallies.entry(Where::of(answer, place)?).or_default();
-                tally.skipped += files;
-                tally.skipped_bytes += bytes;
+                tally.skipped = tally.skipped.saturating_add(files);
+                tally.skipped_bytes = tally.skipped_bytes.saturating_add(bytes);
             }
             ("partly", [_, bytes, path]) => {
                 let path = String::from_utf8_lossy(&answer.bytes(path)?).into_owned();

@@ -222,14 +222,15 @@ fn read(mut file: File, path: &Path, look_only: bool) -> io::Result<Taken> {
             Err(_) => damage.push(Damage::UnreadableLine(index + 1)),
         }
     }
-    if good_len < content.len() {
+    let is_torn = good_len < content.len();
+    if is_torn {
         damage.push(Damage::TornLastLine);
-        if !look_only {
-            file.set_len(good_len as u64)?;
-        }
     }
     Ok(match rows.first() {
         Some(Row::Open { version: VERSION, .. }) => {
+            if is_torn && !look_only {
+                file.set_len(good_len as u64)?;
+            }
             let opened = Opened { file, path: path.to_owned(), good_len: good_len as u64 };
             Taken::Dead(Box::new(LedgerFile { path: path.to_owned(), rows, damage, opened }))
         }

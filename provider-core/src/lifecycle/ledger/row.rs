@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    lifecycle::{Intent, ResourceRef, Timestamp},
+    lifecycle::{Intent, ResourceKind, ResourceRef, Timestamp},
     names::{Owner, RunId},
 };
 
@@ -60,6 +60,8 @@ pub enum Row {
     Deleted {
         /// The intent's number.
         ordinal: u32,
+        /// What sort of thing.
+        kind: ResourceKind,
         /// The provider's id of the thing.
         id: String,
         /// How that was found.
@@ -79,6 +81,8 @@ pub enum Row {
     Undeletable {
         /// The intent's number.
         ordinal: u32,
+        /// What sort of thing.
+        kind: ResourceKind,
         /// The provider's id of the thing.
         id: String,
         /// Why, how large it is and how long it will exist.

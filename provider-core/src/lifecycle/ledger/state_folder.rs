@@ -178,10 +178,11 @@ impl StateFolder {
             let path = self.kept_file();
             let _lock = self.locked_kept_file()?;
             let text = std::fs::read_to_string(&path)?;
+            let whole = text.rfind('\n').map_or("", |end| &text[..end]);
             let is_other = |line: &&str| {
                 serde_json::from_str::<KeptThing>(line).map_or(true, |kept| kept.thing != *thing)
             };
-            let rest: String = text.lines().filter(is_other).flat_map(|line| [line, "\n"]).collect();
+            let rest: String = whole.lines().filter(is_other).flat_map(|line| [line, "\n"]).collect();
             let aside = self.0.join(".kept-new");
             let mut file = File::create(&aside)?;
             file.write_all(rest.as_bytes())?;

@@ -61,7 +61,10 @@ impl Ledger {
             at: clock.now(),
         };
         let opened = Opened::create(folder, run, &line_of(&first)?)?;
-        Self::write_on(opened, clock)
+        let path = opened.path.clone();
+        Self::write_on(opened, clock).inspect_err(|_| {
+            let _ = std::fs::remove_file(&path);
+        })
     }
 
     /// Goes on with a ledger that a sweep has taken.
@@ -72,10 +75,7 @@ impl Ledger {
         std::thread::Builder::new()
             .name("provider-ledger".into())
             .spawn(move || writer.run(&waiting))
-            .map_err(|source| {
-                let _ = std::fs::remove_file(&path);
-                unavailable(&path, "its writer thread cannot start").with_source(source)
-            })?;
+            .map_err(|source| unavailable(&path, "its writer thread cannot start").with_source(source))?;
         Ok(Self { jobs, path, clock })
     }
 
@@ -103,11 +103,12 @@ impl Ledger {
     ) -> Result<()> {
         let (answer, answered) = oneshot::channel();
         let _busy = self.clock.busy();
-        let sent = self.jobs.send(job(answer));
-        let failure = match (sent, answered.await) {
-            (Ok(()), Ok(Ok(()))) => return Ok(()),
-            (_, Ok(Err(failure))) => failure,
-            _ => Arc::new(io::Error::other("the writer thread has ended")),
+        // A job that nobody takes comes back, with the sender of its answer; then there is no answer to wait for.
+        let is_sent = self.jobs.send(job(answer)).is_ok();
+        let failure = match if is_sent { answered.await.ok() } else { None } {
+            Some(Ok(())) => return Ok(()),
+            Some(Err(failure)) => failure,
+            None => Arc::new(io::Error::other("the writer thread has ended")),
         };
         Err(unavailable(&self.path, &format!("{what}: {failure}")).with_source(failure))
     }

@@ -55,6 +55,9 @@ impl Core {
             }
             Some(asked) if asked.is_zero() => return refuse(Code::SpecInvalid, "a life of nothing".into()),
             Some(asked) => asked,
+            None if self.expires <= self.clock.now() => {
+                return refuse(Code::LimitReached, "the session's budget of time is used up".into());
+            }
             None => self.expires.since(self.clock.now()).min(longest),
         };
         let wanted = &options.resources;

@@ -11,7 +11,11 @@ use super::Core;
 use crate::{
     error::Result,
     lifecycle::{
-        TeardownReport, Timestamp, clock::share_of_time, control, creator::closed, teardown::reclaim_entry,
+        TeardownReport, Timestamp,
+        clock::share_of_time,
+        control,
+        creator::closed,
+        teardown::{Reclaimed, not_found, reclaim_entry},
         timeout,
     },
 };
@@ -27,7 +31,8 @@ pub(super) async fn delete_dropped(core: Arc<Core>, mut to_delete: mpsc::Unbound
         let Some(ordinal) = ordinal else { return };
         let task = Arc::clone(&core);
         let deadline = core.background_deadline();
-        core.spawn(async move {
+        // A close does not wait for it: it takes its turn at the same entries.
+        control::spawn(&core.control, async move {
             let _ = task.tear_down(ordinal, deadline).await;
         });
     }
@@ -57,7 +62,11 @@ impl Core {
         if let Some(lease) = lease {
             lease.end();
         }
-        let result = reclaim_entry(&self.reclaimer(&provider), &entry, until, self).await;
+        let reclaimed = reclaim_entry(&self.reclaimer(&provider), &entry, until, self).await;
+        let result = reclaimed.and_then(|reclaimed| match reclaimed {
+            Reclaimed::All => Ok(()),
+            Reclaimed::NotFound => Err(not_found(&entry.intent)),
+        });
         if let Err(error) = &result {
             tracing::warn!(session = %self.run, ordinal, "{error}");
             self.beside(ordinal, |beside| beside.reason = Some(error.to_string()));
@@ -88,7 +97,9 @@ impl Core {
         let until = self.clock.now().after(deadline);
         self.closing.cancel();
         self.tasks.close();
-        let _ = timeout(&self.clock, deadline, self.tasks.wait()).await;
+        // What is being created must be known before it can be deleted, but must not take all the time.
+        let half = share_of_time(&self.clock, until, 2).since(self.clock.now());
+        let _ = timeout(&self.clock, half, self.tasks.wait()).await;
         let kinds = self.state().book.open_by_kind();
         for (done, (_, ordinals)) in kinds.iter().enumerate() {
             let until = share_of_time(&self.clock, until, kinds.len() - done);

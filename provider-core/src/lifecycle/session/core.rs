@@ -40,7 +40,7 @@ pub(crate) struct Core {
     pub(crate) control: Handle,
     pub(crate) expires: Timestamp,
     pub(crate) closing: CancellationToken,
-    /// Door calls, builds, launches and deletions under way.
+    /// Door calls, builds and launches under way: whatever may still create something.
     pub(crate) tasks: TaskTracker,
     pub(super) config: SessionConfig,
     folder: StateFolder,
@@ -143,11 +143,14 @@ impl Core {
     /// Appends a row between its gates and takes it into the book. A row about something that has happened is
     /// taken in even if it cannot be written.
     pub(crate) async fn write(&self, verb: Verb, row: Row, sync: bool) -> Result<()> {
-        let written = self.gates.around(verb, self.ledger.append(&row, sync)).await;
-        if written.is_ok() || !matches!(row, Row::Intent(_)) {
-            self.state().book.apply(&row);
-        }
-        written
+        let append = async {
+            let written = self.ledger.append(&row, sync).await;
+            if written.is_ok() || !matches!(row, Row::Intent(_)) {
+                self.state().book.apply(&row);
+            }
+            written
+        };
+        self.gates.around(verb, append).await
     }
 
     /// Remembers which driver an entry belongs to, from before its row is written.
@@ -204,6 +207,11 @@ impl Core {
 
     pub(crate) fn folder(&self) -> &StateFolder {
         &self.folder
+    }
+
+    /// Whether the close has ended: nothing may be created any more, whoever was just about to.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.stop.is_cancelled()
     }
 
     pub(crate) fn reclaimer(&self, provider: &Arc<dyn Provider>) -> Reclaimer {

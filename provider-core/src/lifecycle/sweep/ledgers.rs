@@ -6,11 +6,11 @@ use futures_util::future::join_all;
 
 use super::{NotSwept, Owing, records::SweepRecords, sweeper::Sweeper};
 use crate::{
-    error::{Code, Result},
+    error::Result,
     lifecycle::{
-        Book, Entry, ReportLine, Timestamp,
+        Book, Entry, ReportLine, Standing, Timestamp,
         ledger::{Damage, Ledger, LedgerFile, Row},
-        teardown::{Records as _, reclaim_entry},
+        teardown::{Reclaimed, Records as _, not_found, reclaim_entry},
     },
     provider::Provider,
 };
@@ -22,7 +22,7 @@ enum Swept {
 }
 
 impl Sweeper {
-    pub(super) async fn sweep_ledger(&mut self, file: LedgerFile, until: Timestamp) -> Result<()> {
+    pub(super) async fn sweep_ledger(&mut self, file: LedgerFile, until: Timestamp) {
         let path = file.path.display().to_string();
         for damage in &file.damage {
             let reason = match damage {
@@ -36,9 +36,12 @@ impl Sweeper {
             for entry in book.entries().filter(|entry| entry.is_open()) {
                 self.look_at(entry);
             }
-            return Ok(());
+            return;
         }
-        let ledger = Ledger::write_on(file.opened, Arc::clone(&self.options.clock))?;
+        let ledger = match Ledger::write_on(file.opened, Arc::clone(&self.options.clock)) {
+            Ok(ledger) => ledger,
+            Err(error) => return self.report.leave(path, error.to_string()),
+        };
         let mut all_closed = file.damage.iter().all(|damage| *damage == Damage::TornLastLine);
         let kinds = book.open_by_kind();
         for (done, (_, ordinals)) in kinds.iter().enumerate() {
@@ -54,12 +57,25 @@ impl Sweeper {
                     }
                     Swept::Entry(entry, reason) => {
                         all_closed &= !entry.is_open();
+                        self.forget_kept(&entry).await;
                         self.report.result.add(&entry, reason.as_deref());
                     }
                 }
             }
         }
-        if all_closed { ledger.remove().await } else { ledger.release().await }
+        let ended = if all_closed { ledger.remove().await } else { ledger.release().await };
+        if let Err(error) = ended {
+            self.report.leave(path, error.to_string());
+        }
+    }
+
+    /// What was kept until a moment that has passed, and is gone now, is kept no longer.
+    async fn forget_kept(&mut self, entry: &Entry) {
+        for (thing, standing) in &entry.things {
+            if matches!(standing, Standing::Gone(_)) {
+                self.forget(thing).await;
+            }
+        }
     }
 
     fn look_at(&mut self, entry: &Entry) {
@@ -103,12 +119,16 @@ impl Sweeper {
             // The process died between remembering that it is kept and writing it here.
             let (reason, until) = (kept.reason.clone(), kept.until);
             let _ = records.record(Row::Kept { ordinal: intent.ordinal, reason, until }).await;
-        } else if let Err(error) = reclaim_entry(&reclaimer, entry, until, &records).await {
-            // It cannot be there any more, whoever looks for it.
-            if error.code() == Code::NotFound && self.has_expired(intent.expires) {
-                let _ = records.record(Row::NotMade { ordinal: intent.ordinal }).await;
+        } else {
+            match reclaim_entry(&reclaimer, entry, until, &records).await {
+                Ok(Reclaimed::All) => {}
+                // It cannot be there any more, whoever looks for it.
+                Ok(Reclaimed::NotFound) if self.has_expired(intent.expires) => {
+                    let _ = records.record(Row::NotMade { ordinal: intent.ordinal }).await;
+                }
+                Ok(Reclaimed::NotFound) => reason = Some(not_found(intent).to_string()),
+                Err(error) => reason = Some(error.to_string()),
             }
-            reason = Some(error.to_string());
         }
         let mut now = entry.clone();
         records.rows.into_inner().unwrap_or_default().iter().for_each(|row| now.apply(row));

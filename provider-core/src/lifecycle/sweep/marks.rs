@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use futures_util::StreamExt as _;
+use futures_util::{StreamExt as _, future::join_all};
 
 use super::{Owing, sweeper::Sweeper};
 use crate::{
@@ -14,31 +14,35 @@ use crate::{
     provider::State,
 };
 
+/// What became of a thing that carries a mark.
+enum Marked {
+    Absent,
+    Left(Error),
+    Gone(DeletedHow),
+    Stuck(Error),
+}
+
 impl Sweeper {
     /// The things that carry the owner's mark and should be gone by now.
-    pub(super) async fn sweep_marks(&mut self, owner: &Owner) -> Result<()> {
+    pub(super) async fn sweep_marks(&mut self, owner: &Owner) {
         let providers: Vec<_> = self.registry.iter().map(Arc::clone).collect();
-        for provider in providers {
-            let reclaimer = self.reclaimer(&provider);
+        for (done, provider) in providers.iter().enumerate() {
+            let until = self.share_of_time(self.until, providers.len() - done);
+            let reclaimer = self.reclaimer(provider);
+            let mut marked = Vec::new();
             for hint in reclaimer.gates.around(Verb::List, hints_of(&reclaimer, owner)).await {
-                let thing = match hint {
-                    Ok(thing) => thing,
-                    Err(error) => {
-                        self.report.leave(format!("{}'s list", provider.id()), error.to_string());
-                        continue;
+                match hint {
+                    Ok(thing) => {
+                        let is_kept = self.kept.iter().any(|kept| kept.thing == thing && self.holds(kept));
+                        if let Some(stamp) = self.expired_mark_of(&thing, owner).filter(|_| !is_kept) {
+                            marked.push((thing, stamp.expiry()));
+                        }
                     }
-                };
-                let Some(stamp) = self.expired_mark_of(&thing, owner) else {
-                    continue;
-                };
-                let bound = stamp.expiry();
-                let is_kept = self.kept.iter().any(|kept| kept.thing == thing && self.holds(kept));
-                if !is_kept {
-                    self.sweep_marked(&reclaimer, thing, bound).await;
+                    Err(error) => self.report.leave(format!("{}'s list", provider.id()), error.to_string()),
                 }
             }
+            self.sweep_marked(&reclaimer, marked, until).await;
         }
-        Ok(())
     }
 
     /// The stamp of a thing whose name is exactly ours and has passed; a list may show anything.
@@ -47,31 +51,68 @@ impl Sweeper {
         (name.owner == *owner && self.has_expired(name.stamp.expiry())).then_some(name.stamp)
     }
 
-    async fn sweep_marked(&mut self, reclaimer: &Reclaimer, thing: ResourceRef, bound: Option<Timestamp>) {
-        let line = |reason| ReportLine {
-            kind: thing.kind,
-            provider: thing.provider.clone(),
-            id: Some(thing.id.clone()),
-            name: thing.name.clone().unwrap_or_default(),
-            reason,
-            bound,
-        };
+    /// Children before parents, and those of one kind side by side, since one that does not go takes its time.
+    async fn sweep_marked(
+        &mut self,
+        reclaimer: &Reclaimer,
+        mut marked: Vec<(ResourceRef, Option<Timestamp>)>,
+        until: Timestamp,
+    ) {
         if !self.options.delete {
-            let age = bound.map(|bound| self.options.clock.now().since(bound)).unwrap_or_default();
-            self.report.owing.push(Owing { line: line(Some("past its stamp".into())), age });
+            for (thing, bound) in &marked {
+                let age = bound.map(|bound| self.options.clock.now().since(bound)).unwrap_or_default();
+                let line = line_of(thing, *bound, Some("past its stamp".into()));
+                self.report.owing.push(Owing { line, age });
+            }
             return;
         }
-        match reclaimer.observe(&thing).await {
-            Ok(State::Absent) => return,
-            Ok(_) => {}
-            Err(error) => return self.report.leave(&thing, error.to_string()),
+        marked.sort_by_key(|(thing, _)| thing.kind);
+        let kinds: Vec<_> = marked.chunk_by(|(one, _), (other, _)| one.kind == other.kind).collect();
+        for (done, things) in kinds.iter().enumerate() {
+            let until = self.share_of_time(until, kinds.len() - done);
+            let swept =
+                join_all(things.iter().map(|(thing, _)| delete_marked(reclaimer, thing, until))).await;
+            for ((thing, bound), marked) in things.iter().zip(swept) {
+                let result = &mut self.report.result;
+                match marked {
+                    Marked::Absent => {}
+                    Marked::Left(ref error) => self.report.leave(thing, error.to_string()),
+                    Marked::Gone(DeletedHow::Deleted) => result.deleted.push(line_of(thing, *bound, None)),
+                    Marked::Gone(DeletedHow::AlreadyGone) => {
+                        result.already_gone.push(line_of(thing, *bound, None));
+                    }
+                    Marked::Stuck(ref error) => {
+                        result.stuck.push(line_of(thing, *bound, Some(error.to_string())))
+                    }
+                }
+                if matches!(marked, Marked::Absent | Marked::Gone(_)) {
+                    self.forget(thing).await;
+                }
+            }
         }
-        match reclaimer.delete_until_gone(&thing, self.until).await {
-            Ok(DeletedHow::Deleted) => self.report.result.deleted.push(line(None)),
-            Ok(DeletedHow::AlreadyGone) => self.report.result.already_gone.push(line(None)),
-            Err(error) => self.report.result.stuck.push(line(Some(error.to_string()))),
-        }
-        let _ = self.folder.forget_kept(&thing);
+    }
+}
+
+fn line_of(thing: &ResourceRef, bound: Option<Timestamp>, reason: Option<String>) -> ReportLine {
+    ReportLine {
+        kind: thing.kind,
+        provider: thing.provider.clone(),
+        id: Some(thing.id.clone()),
+        name: thing.name.clone().unwrap_or_default(),
+        reason,
+        bound,
+    }
+}
+
+async fn delete_marked(reclaimer: &Reclaimer, thing: &ResourceRef, until: Timestamp) -> Marked {
+    match reclaimer.observe(thing).await {
+        Ok(State::Absent) => return Marked::Absent,
+        Ok(_) => {}
+        Err(error) => return Marked::Left(error),
+    }
+    match reclaimer.delete_until_gone(thing, until).await {
+        Ok(how) => Marked::Gone(how),
+        Err(error) => Marked::Stuck(error),
     }
 }
 

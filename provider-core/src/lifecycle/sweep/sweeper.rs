@@ -8,7 +8,7 @@ use super::{SweepOptions, SweepReport};
 use crate::{
     error::{Code, Error, Result},
     lifecycle::{
-        Timestamp,
+        ResourceRef, Timestamp,
         clock::share_of_time,
         gate::Gates,
         ledger::{self, KeptThing, StateFolder, Taken},
@@ -52,14 +52,14 @@ impl Sweeper {
             match self.blocking(move || ledger::take(&taken, look_only)).await? {
                 Taken::InUse => self.report.in_use.push(path),
                 Taken::Finished | Taken::Newborn => {}
-                Taken::Dead(file) => self.sweep_ledger(*file, until).await?,
+                Taken::Dead(file) => self.sweep_ledger(*file, until).await,
                 Taken::UnknownVersion(reason) | Taken::Unreadable(reason) => {
                     self.report.leave(path.display(), reason);
                 }
             }
         }
         if let Some(owner) = owner {
-            self.sweep_marks(&owner).await?;
+            self.sweep_marks(&owner).await;
         }
         Ok(self.report)
     }
@@ -70,6 +70,18 @@ impl Sweeper {
         tokio::task::spawn_blocking(work).await.map_err(|source| {
             Error::new(Code::Internal, "reading the state folder panicked").with_source(source)
         })
+    }
+
+    /// Forgets a thing that was kept, now that it is gone.
+    pub(super) async fn forget(&mut self, thing: &ResourceRef) {
+        if !self.kept.iter().any(|kept| kept.thing == *thing) {
+            return;
+        }
+        let (folder, gone) = (self.folder.clone(), thing.clone());
+        let forgotten = self.blocking(move || folder.forget_kept(&gone)).await;
+        if let Err(error) = forgotten.and_then(|forgotten| forgotten) {
+            self.report.leave(thing, error.to_string());
+        }
     }
 
     pub(super) fn reclaimer(&self, provider: &Arc<dyn Provider>) -> Reclaimer {

@@ -8,7 +8,7 @@ use std::{sync::Arc, time::Duration};
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::{
-    entry::reclaim_entry,
+    entry::{Reclaimed, not_found, reclaim_entry},
     records::{Records, verb_of},
 };
 use super::{
@@ -18,7 +18,7 @@ use super::{
 use crate::{
     capability::Settle,
     error::{Code, Error, Result},
-    limits::AccountLimits,
+    limits::{AccountLimits, LONGEST_WAIT},
     names::ProviderId,
     provider::{Deletion, Found, Provider, State},
     retry::Backoff,
@@ -169,8 +169,12 @@ impl Reclaimer {
             {
                 return Err(not_seen_gone(thing, trouble));
             }
-            let wait =
-                trouble.as_ref().and_then(Error::wait).or_else(|| waits.next()).unwrap_or(Backoff::POLL.max);
+            let wait = trouble
+                .as_ref()
+                .and_then(Error::wait)
+                .map(|wait| wait.min(LONGEST_WAIT))
+                .or_else(|| waits.next())
+                .unwrap_or(Backoff::POLL.max);
             if !self.pause(wait, until).await {
                 return Err(not_seen_gone(thing, trouble));
             }
