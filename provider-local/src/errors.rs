@@ -55,6 +55,7 @@ pub(crate) fn from_store(source: StoreError) -> Error {
         StoreError::Locked { .. } => Code::WrongState,
         StoreError::Io { .. }
         | StoreError::ForeignOwner { .. }
+        | StoreError::NotOurs { .. }
         | StoreError::Version { .. }
         | StoreError::Unreadable { .. } => Code::MachineUnsuitable,
     };

@@ -192,7 +192,7 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// Makes one layer in a build box of its own, which is gone when this returns.
+    /// Makes one layer in a build box of its own, which is gone when this returns, or going if a step failed.
     async fn build_layer(&self, step: Step, below: &[LayerKey], lock: Arc<LayerLock>) -> Result<()> {
         let shape = Arc::new(Shape {
             purpose: Purpose::Build,
@@ -223,8 +223,9 @@ impl Work<'_> {
             })
             .await;
         }
-        // A box that does not go away is the session's to report; the step's own error comes first.
-        let closed = owned.close().await;
-        made.and(closed)
+        // After a failure the step's own error is what the caller waits for, so the guard is only dropped: the session
+        // deletes the box in the background, and its close reports one that does not go away.
+        made?;
+        owned.close().await
     }
 }

@@ -32,6 +32,16 @@ pub enum StoreError {
         /// Who we are.
         user: u32,
     },
+    /// The folder is no state folder and holds files, which are somebody's.
+    #[error(
+        "{} is no state folder of this program and is not empty, so that nothing in it was touched; choose \
+         another state folder: a new or an empty one",
+        path.display()
+    )]
+    NotOurs {
+        /// The folder.
+        path: PathBuf,
+    },
     /// The folder was written by another version.
     #[error(
         "the state folder {} has the layout version {found:?}, this program knows {expected:?}; choose \

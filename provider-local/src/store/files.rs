@@ -1,6 +1,6 @@
 //! File operations of the store: each error names its path, and what is written is whole or absent.
 
-use super::StoreError;
+use super::{StoreError, tree};
 use rustix::fs::{FlockOperation, RenameFlags};
 use rustix::io::Errno;
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
@@ -95,16 +95,12 @@ pub(crate) fn read_if_there(path: &Path) -> Result<Option<Vec<u8>>, StoreError> 
 pub(crate) fn remove_tree(path: &Path) -> Result<(), StoreError> {
     let mut attempts = 0;
     loop {
-        match fs::remove_dir_all(path) {
+        match tree::remove(path) {
             Ok(()) => return Ok(()),
-            Err(error) if error.kind() == ErrorKind::NotFound && !is_there(path) => return Ok(()),
-            Err(error) if attempts > 3 => return Err(StoreError::io("remove", path, error)),
-            Err(error) if error.kind() == ErrorKind::NotADirectory => {
-                return fs::remove_file(path).map_err(|error| StoreError::io("remove", path, error));
-            }
-            Err(_) => open_up(path),
+            // Somebody put something into it meanwhile.
+            Err(error) if error.kind() == ErrorKind::DirectoryNotEmpty && attempts < 3 => attempts += 1,
+            Err(error) => return Err(StoreError::io("remove", path, error)),
         }
-        attempts += 1;
     }
 }
 
@@ -112,28 +108,9 @@ pub(crate) fn is_there(path: &Path) -> bool {
     path.symlink_metadata().is_ok()
 }
 
-fn open_up(path: &Path) {
-    if !path.symlink_metadata().is_ok_and(|metadata| metadata.is_dir()) {
-        return;
-    }
-    // What cannot be opened up is reported by the removal that follows.
-    let _ = fs::set_permissions(path, Permissions::from_mode(0o700));
-    for entry in fs::read_dir(path).into_iter().flatten().flatten() {
-        open_up(&entry.path());
-    }
-}
-
 /// The disk space that a tree takes, in bytes.
 pub(crate) fn tree_size(path: &Path) -> u64 {
-    let Ok(metadata) = path.symlink_metadata() else {
-        return 0;
-    };
-    let own = metadata.blocks().saturating_mul(512);
-    if !metadata.is_dir() {
-        return own;
-    }
-    let entries = fs::read_dir(path).into_iter().flatten().flatten();
-    entries.fold(own, |sum, entry| sum.saturating_add(tree_size(&entry.path())))
+    tree::size(path)
 }
 
 /// A name part that no other process and no other call uses.
@@ -141,6 +118,14 @@ pub(crate) fn unique() -> String {
     static COUNTER: AtomicU64 = AtomicU64::new(0);
     let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
     format!("{:x}-{:x}-{time:x}", std::process::id(), COUNTER.fetch_add(1, Ordering::Relaxed))
+}
+
+/// Whether a name ends with a part that [`unique`] made: alone, or after a dot.
+pub(crate) fn is_unique(name: &str) -> bool {
+    let last = name.rsplit('.').next().unwrap_or(name);
+    let is_number =
+        |part: &str| !part.is_empty() && part.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    last.split('-').count() == 3 && last.split('-').all(is_number)
 }
 
 /// How a lock is wanted.
@@ -161,20 +146,15 @@ impl Held {
         &self.file
     }
 
-    /// Waits for the lock of a file or folder that exists and never goes away.
+    /// Waits for the lock of a file or folder that exists and never goes away, but not for ever: whoever holds
+    /// it may be stopped, or hang in the kernel.
     pub(crate) fn wait(path: &Path, want: Want) -> Result<Self, StoreError> {
-        let file = open_lock(path)?.ok_or_else(|| StoreError::io("open", path, ErrorKind::NotFound))?;
-        let operation = match want {
-            Want::Shared => FlockOperation::LockShared,
-            Want::Exclusive => FlockOperation::LockExclusive,
-        };
-        loop {
-            match rustix::fs::flock(&file, operation) {
-                Ok(()) => return Ok(Self { file }),
-                Err(Errno::INTR) => {}
-                Err(error) => return Err(StoreError::io("lock", path, error)),
-            }
-        }
+        const LIMIT: Duration = Duration::from_secs(5);
+        let held = retry(LIMIT, || {
+            let file = open_lock(path)?.ok_or_else(|| StoreError::io("open", path, ErrorKind::NotFound))?;
+            Held::attempt(file, path, want)
+        })?;
+        held.ok_or_else(|| StoreError::Locked { path: path.to_owned() })
     }
 
     /// The lock if it is free now.

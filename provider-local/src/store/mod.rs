@@ -16,12 +16,14 @@
 //! Functions here block for the time of a few file operations, and are safe to call from several threads and
 //! processes.
 
+mod adopt;
 mod boxes;
 mod error;
 mod files;
 mod layers;
 mod records;
 mod sweep;
+mod tree;
 
 #[cfg(test)]
 mod tests;
@@ -37,9 +39,9 @@ pub(crate) use files::{is_there, make_dir, make_dir_with_mode, unique};
 pub(crate) use layers::Layout;
 
 use files::{Held, Want};
-use std::fs::{self, DirBuilder, Permissions};
+use std::fs::{self, DirBuilder};
 use std::io::Read;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -53,26 +55,29 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens the folder, and makes it (for this user alone) if it is not there.
+    /// Opens the folder, and makes it (for this user alone) if it is not there. A folder that holds anything and
+    /// is no state folder is refused untouched.
     ///
     /// # Errors
-    /// The folder cannot be made or written, belongs to another user, or has another layout version.
+    /// The folder cannot be made or written, belongs to another user, holds somebody's files, or has another
+    /// layout version.
     pub fn open(root: &Path) -> Result<Self, StoreError> {
         let builder_error = |error| StoreError::io("make the state folder", root, error);
         DirBuilder::new().recursive(true).mode(0o700).create(root).map_err(builder_error)?;
         let root = fs::canonicalize(root).map_err(|error| StoreError::io("find", root, error))?;
-        claim(&root)?;
+        adopt::claim(&root)?;
+        // These two first: with them the folder is known as ours, and before them it holds nothing else.
+        let found = write_once(&root, adopt::VERSION_FILE, VERSION)?;
+        if found != VERSION {
+            return Err(StoreError::Version { path: root, found, expected: VERSION });
+        }
+        let owner_id = write_once(&root, adopt::OWNER_FILE, &new_owner_id()?)?;
         for folder in ["layer", "art", "box", "tmp", "trash", "bin"] {
             files::make_missing_dir(&root.join(folder))?;
         }
         for lock in ["reap.lock", "collect.lock"] {
             write_once(&root, lock, "")?;
         }
-        let found = write_once(&root, "VERSION", VERSION)?;
-        if found != VERSION {
-            return Err(StoreError::Version { path: root, found, expected: VERSION });
-        }
-        let owner_id = write_once(&root, "owner-id", &new_owner_id()?)?;
         Ok(Self { root: Arc::new(root), owner_id: owner_id.into() })
     }
 
@@ -129,26 +134,16 @@ impl Store {
     }
 }
 
-fn claim(root: &Path) -> Result<(), StoreError> {
-    let metadata = fs::metadata(root).map_err(|error| StoreError::io("look at", root, error))?;
-    let user = rustix::process::geteuid().as_raw();
-    if metadata.uid() != user {
-        return Err(StoreError::ForeignOwner { path: root.to_owned(), owner: metadata.uid(), user });
-    }
-    if metadata.mode() & 0o7777 != 0o700 {
-        let private = Permissions::from_mode(0o700);
-        fs::set_permissions(root, private).map_err(|error| StoreError::io("make private", root, error))?;
-    }
-    Ok(())
-}
-
 /// The contents of a small file that is written once by whoever comes first, whole or not at all.
 fn write_once(root: &Path, name: &str, contents: &str) -> Result<String, StoreError> {
     let path = root.join(name);
     if !is_there(&path) {
         let aside = root.join(format!(".{name}.{}", unique()));
-        let written =
-            files::write_new(&aside, contents.as_bytes()).and_then(|_| files::rename_new(&aside, &path));
+        let written = files::write_new(&aside, contents.as_bytes()).and_then(|file| {
+            // An empty file after a power cut would make the folder somebody else's for good.
+            files::sync(&file, &aside)?;
+            files::rename_new(&aside, &path)
+        });
         if !matches!(written, Ok(true)) {
             let _ = fs::remove_file(&aside);
         }

@@ -1,8 +1,10 @@
 //! What removes the remains of killed processes, and layers that nobody needs.
 
+use super::boxes::check_id;
 use super::files::{self, Held, Want};
 use super::{LayerKey, Removal, Store, StoreError};
 use std::collections::HashSet;
+use std::path::Path;
 
 /// What a reap did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,10 +30,11 @@ pub struct Collected {
 
 impl Store {
     /// Removes what killed processes left: boxes whose lock is free, unfinished things, the trash. Touches
-    /// nothing that a living process uses. Idempotent; waits while another process reaps.
+    /// nothing that a living process uses, and nothing that has no name of ours. Idempotent; waits for a few
+    /// seconds while another process reaps.
     ///
     /// # Errors
-    /// The first thing that could not be removed; everything else was tried.
+    /// [`StoreError::Locked`] while another process goes on reaping; or the first thing that could not be removed; everything else was tried.
     pub fn reap(&self) -> Result<Reaped, StoreError> {
         let _one_at_a_time = Held::wait(&self.path("reap.lock"), Want::Exclusive)?;
         let mut reaped = Reaped::default();
@@ -44,6 +47,9 @@ impl Store {
             }
         };
         for id in files::names(&self.path("box"))? {
+            if !is_box(&self.path("box"), &id) {
+                continue;
+            }
             match note(self.remove_if_free(&self.path("box").join(&id))) {
                 Some(Removal::Removed) => reaped.boxes.push(id),
                 Some(Removal::Busy) => reaped.busy.push(id),
@@ -53,7 +59,7 @@ impl Store {
         for answer in self.sweep_unfinished()? {
             reaped.others += usize::from(note(answer) == Some(Removal::Removed));
         }
-        for name in files::names(&self.path("trash"))? {
+        for name in files::names(&self.path("trash"))?.into_iter().filter(|name| files::is_unique(name)) {
             let answer = files::remove_tree(&self.path("trash").join(name)).map(|()| Removal::Removed);
             reaped.others += usize::from(note(answer).is_some());
         }
@@ -65,12 +71,20 @@ impl Store {
         // Exclusive: whoever is between making a thing and locking it has finished.
         let _no_newborns = Held::wait(&folder, Want::Exclusive)?;
         let names = files::names(&folder)?;
-        Ok(names.iter().map(|name| self.remove_unfinished(&folder.join(name))).collect())
+        let ours = names.iter().filter(|name| files::is_unique(name));
+        Ok(ours.map(|name| self.remove_unfinished(&folder.join(name))).collect())
     }
 
-    fn remove_unfinished(&self, path: &std::path::Path) -> Result<Removal, StoreError> {
-        if path.is_dir() {
+    fn remove_unfinished(&self, path: &Path) -> Result<Removal, StoreError> {
+        let Ok(metadata) = path.symlink_metadata() else {
+            return Ok(Removal::AlreadyGone);
+        };
+        if metadata.is_dir() {
             return self.remove_if_free(path);
+        }
+        if !metadata.is_file() {
+            // We make neither links nor pipes here; opening one may lead elsewhere, or wait.
+            return Ok(Removal::AlreadyGone);
         }
         let Some(file) = files::open_lock(path)? else {
             return Ok(Removal::AlreadyGone);
@@ -85,7 +99,7 @@ impl Store {
     /// not list.
     ///
     /// # Errors
-    /// A record that cannot be read (then nothing is removed, since it may name any layer), or the system
+    /// [`StoreError::Locked`] when another process does not let go of the layers for seconds; a record that cannot be read (then nothing is removed, since it may name any layer), or the system
     /// refuses.
     pub fn collect(&self, in_use: &[LayerKey]) -> Result<Collected, StoreError> {
         let mut trashed = Vec::new();
@@ -129,4 +143,13 @@ impl Store {
         keys.dedup();
         Ok(keys)
     }
+}
+
+/// Whether this is a folder as the store makes them for boxes: with a name of ours, and nothing else in it.
+fn is_box(folder: &Path, id: &str) -> bool {
+    const PARTS: [&str; 6] = ["lock", "journal.json", "up", "work", "root", "layer"];
+    let path = folder.join(id);
+    check_id(id).is_ok()
+        && path.symlink_metadata().is_ok_and(|metadata| metadata.is_dir())
+        && files::names(&path).is_ok_and(|names| names.iter().all(|name| PARTS.contains(&name.as_str())))
 }

@@ -1,7 +1,11 @@
 //! Tests of the state folder alone, without boxes that run.
 
+mod hardening;
+
 use super::*;
 use serde_json::json;
+use std::fs::Permissions;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -116,10 +120,11 @@ fn reaping_takes_the_dead_and_leaves_the_living() {
     let (_folder, store) = store();
     abandon(&store, "dead");
     let living = store.create_box("living", &journal(&[])).expect("a box");
-    fs::create_dir(store.path("tmp/unfinished")).expect("a folder");
-    fs::write(store.path("tmp/unfinished.json"), "").expect("a file");
-    fs::create_dir_all(store.path("trash/old/work/work")).expect("a folder");
-    fs::set_permissions(store.path("trash/old/work/work"), Permissions::from_mode(0o0)).expect("a mode");
+    fs::create_dir(store.path("tmp/unfinished.1-0-a")).expect("a folder");
+    fs::write(store.path("tmp/unfinished.json.1-1-a"), "").expect("a file");
+    fs::create_dir_all(store.path("trash/old.1-2-a/work/work")).expect("a folder");
+    fs::set_permissions(store.path("trash/old.1-2-a/work/work"), Permissions::from_mode(0o0))
+        .expect("a mode");
     let reaped = store.reap().expect("a reap");
     let expected = (vec!["dead".to_owned()], vec!["living".to_owned()], 3);
     assert_eq!((reaped.boxes, reaped.busy, reaped.others), expected);

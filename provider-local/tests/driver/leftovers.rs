@@ -144,9 +144,9 @@ pub(crate) fn what_was_cut_off_on_its_way_is_found_by_name() -> Outcome {
             at: Timestamp::from_millis(0),
         };
         for (ordinal, (kind, folder, ending)) in [
-            (ResourceKind::Sandbox, "tmp", ".1-1"),
-            (ResourceKind::Intermediate, "trash", ".1-2"),
-            (ResourceKind::Artifact, "tmp", ".json.1-3"),
+            (ResourceKind::Sandbox, "tmp", ".1-1-1"),
+            (ResourceKind::Intermediate, "trash", ".1-2-1"),
+            (ResourceKind::Artifact, "tmp", ".json.1-3-1"),
             (ResourceKind::Sandbox, "box", ""),
         ]
         .into_iter()

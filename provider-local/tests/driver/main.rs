@@ -51,6 +51,7 @@ fn main() {
         builds::a_collection_during_a_build_takes_nothing_of_it,
         builds::a_command_that_is_killed_says_by_what,
         builds::a_dropped_build_leaves_nothing,
+        builds::a_failed_build_does_not_wait_for_its_box,
         builds::a_failing_command_is_named_and_leaves_nothing,
         builds::a_kept_artifact_is_launched_by_a_later_session,
         builds::an_empty_base_takes_the_contract_and_files,
