@@ -13,7 +13,7 @@ pub struct Cli {
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
-    /// Show log lines of builds and what is created and deleted; twice for each request. RUST_LOG says it in detail.
+    /// Show the logs of builds and what is created and deleted; twice for details. RUST_LOG overrides it.
     #[arg(short, long, global = true, action = ArgAction::Count)]
     pub verbose: u8,
 }
@@ -72,7 +72,7 @@ pub struct Sweep {
 fn pair(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() && !value.is_empty() => Ok((key.to_owned(), value.to_owned())),
-        _ => Err("it is not of the form KEY=VALUE".to_owned()),
+        _ => Err("two parts are needed, with = between them".to_owned()),
     }
 }
 

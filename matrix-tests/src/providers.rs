@@ -26,7 +26,7 @@ pub struct Entrant {
     pub contract: Contract,
     /// Its sandboxes keep the caller's supplementary groups, and say so.
     pub keeps_groups: bool,
-    /// Who sees more of its sandboxes' files than the contract's user, if anybody does.
+    /// Who sees files of its sandboxes that the contract's user does not, if anybody does.
     pub sees_all: Option<User>,
     pin: Pin,
 }
@@ -59,8 +59,7 @@ impl Entrant {
                     provider: Arc::new(local.clone()),
                     contract: SANDBOX_V1.on_this_machine(),
                     keeps_groups: !local.kept_groups().is_empty(),
-                    // Its superuser has no powers, and cannot even read what the contract's user can.
-                    sees_all: None,
+                    sees_all: local.capabilities().exec_user.then_some(User::ROOT),
                     pin: Pin::Local(Box::new(local)),
                 })
             }

@@ -3,6 +3,7 @@
 use std::env;
 
 use provider_core::{
+    environment::EnvironmentSpec,
     error::{Code, Error, Result},
     secret::SecretSet,
 };
@@ -10,16 +11,26 @@ use provider_core::{
 /// The secret of the matrix's own environment; it gets a random value in each run.
 const OWN_SECRET: &str = "matrix-token";
 
-/// The values of build secrets: each is read from the variable that the user names for its id.
+/// The values of an Environment's build secrets: each is read from the variable that the user names for its id. The
+/// secret of the matrix's own environment needs none.
 ///
 /// # Errors
-/// [`Code::BuildSecretUnavailable`] naming the variable that is not set, never a value.
+/// [`Code::BuildSecretUnavailable`] naming the variable that is not set, never a value; [`Code::SpecInvalid`] if the
+/// Environment names no such secret.
 #[expect(clippy::disallowed_methods, reason = "this is the one place that may")]
-pub fn secrets(given: &[(String, String)]) -> Result<SecretSet> {
+pub fn secrets(spec: &EnvironmentSpec, given: &[(String, String)]) -> Result<SecretSet> {
     let mut secrets = SecretSet::new();
-    let random: String = std::iter::repeat_with(fastrand::alphanumeric).take(40).collect();
-    secrets.insert(OWN_SECRET, random)?;
+    let named: Vec<&str> = spec.spec.build_secrets.iter().map(|secret| secret.id.as_str()).collect();
+    if named.contains(&OWN_SECRET) {
+        let random: String = std::iter::repeat_with(fastrand::alphanumeric).take(40).collect();
+        secrets.insert(OWN_SECRET, random)?;
+    }
     for (id, variable) in given {
+        if !named.contains(&id.as_str()) {
+            let words =
+                format!("the environment names no build secret {id:?}; it names: {}", named.join(", "));
+            return Err(Error::new(Code::SpecInvalid, words).with_advice("name it in spec.buildSecrets"));
+        }
         let value = env::var(variable).map_err(|_| {
             Error::new(
                 Code::BuildSecretUnavailable,

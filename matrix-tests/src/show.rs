@@ -8,7 +8,7 @@ use std::{
 
 use indicatif::{ProgressBar, ProgressStyle};
 use provider_core::lifecycle::{
-    Event, ReportLine,
+    Event, ReportLine, TeardownReport,
     sweep::{NotSwept, SweepReport},
 };
 
@@ -63,7 +63,9 @@ impl Watch for Screen {
     }
 
     fn row(&self, row: &RowReport) {
-        self.line(&format!("{}  {:16} {} ({})", self.provider, row.id, row.status, took(row.ms)));
+        if row.status != RowStatus::NotReached {
+            self.line(&format!("{}  {:16} {} ({})", self.provider, row.id, row.status, took(row.ms)));
+        }
     }
 }
 
@@ -78,7 +80,7 @@ pub(crate) fn print(text: &str) {
 }
 
 fn took(ms: u64) -> String {
-    if ms < 10_000 { format!("{ms} ms") } else { format!("{:.1} s", ms as f64 / 1000.0) }
+    if ms < 1_000 { format!("{ms} ms") } else { format!("{:.1} s", ms as f64 / 1000.0) }
 }
 
 /// The table of a leg.
@@ -93,19 +95,7 @@ pub(crate) fn leg(report: &LegReport, environment: &str, cache: Option<&str>) ->
         });
     }
     let cleanup = &report.cleanup;
-    for (title, lines) in [
-        ("deleted", &cleanup.deleted),
-        ("already gone", &cleanup.already_gone),
-        ("kept", &cleanup.kept),
-        ("undeletable", &cleanup.undeletable),
-        ("stuck", &cleanup.stuck),
-        ("unresolved", &cleanup.unresolved),
-    ] {
-        if !lines.is_empty() {
-            let _ = writeln!(text, "\n{title}:");
-            lines.iter().for_each(|line| text += &report_line(line));
-        }
-    }
+    text += &lists(cleanup, "\n");
     if let Some(cache) = cache {
         let _ = writeln!(text, "\ncache, for the next build: {cache}");
     }
@@ -120,6 +110,15 @@ pub(crate) fn leg(report: &LegReport, environment: &str, cache: Option<&str>) ->
         0 => "\nNothing is left behind.\n".to_owned(),
         left => format!("\n{left} left behind. `matrix sweep --delete` goes on where this ended.\n"),
     };
+    text
+}
+
+fn lists(report: &TeardownReport, before: &str) -> String {
+    let mut text = String::new();
+    for (title, lines) in report.lists().into_iter().filter(|(_, lines)| !lines.is_empty()) {
+        let _ = writeln!(text, "{before}{title}:");
+        lines.iter().for_each(|line| text += &report_line(line));
+    }
     text
 }
 
@@ -142,20 +141,12 @@ pub(crate) fn sweep(report: &SweepReport) -> String {
         let line = report_line(&owing.line);
         let _ = writeln!(text, "{}  {age} old on {}", line.trim_end(), owing.line.provider);
     }
-    let result = &report.result;
-    for (title, lines) in [
-        ("deleted", &result.deleted),
-        ("already gone", &result.already_gone),
-        ("kept", &result.kept),
-        ("undeletable", &result.undeletable),
-        ("stuck", &result.stuck),
-        ("unresolved", &result.unresolved),
-    ] {
-        if !lines.is_empty() {
-            let _ = writeln!(text, "{title}:");
-            lines.iter().for_each(|line| text += &report_line(line));
-        }
+    for line in &report.kept {
+        let until = line.bound.map_or("no bound".to_owned(), |bound| format!("until {bound}"));
+        let _ = writeln!(text, "kept, {until}:\n{}", report_line(line).trim_end());
     }
+    let result = &report.result;
+    text += &lists(result, "");
     for (title, notes) in [("not swept", &report.not_swept), ("damaged", &report.damage)] {
         for NotSwept { what, reason } in notes {
             let _ = writeln!(text, "{title}: {what}: {reason}");
@@ -164,7 +155,7 @@ pub(crate) fn sweep(report: &SweepReport) -> String {
     text += match (report.is_clean(), report.delete) {
         (true, _) => "Nothing of dead runs is left.\n",
         (false, true) => "Something is left.\n",
-        (false, false) => "Nothing was changed. `matrix sweep --delete` deletes it.\n",
+        (false, false) => "Nothing was changed. `matrix sweep --delete` deletes what can be deleted.\n",
     };
     text
 }

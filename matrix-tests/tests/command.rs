@@ -135,7 +135,8 @@ fn bad_arguments() {
         (&["run", "--provider", "nowhere"], "nowhere"),
         (&["run", "--base", "x=/no/such"], "/no/such"),
         (&["run", "--json", "/no/such/report.json"], "/no/such/report.json"),
-        (&["run", "--secret", "a=NO_SUCH_VARIABLE"], "NO_SUCH_VARIABLE"),
+        (&["run", "--secret", "matrix-token=NO_SUCH_VARIABLE"], "NO_SUCH_VARIABLE"),
+        (&["run", "--secret", "surprise=HOME"], "surprise"),
     ] {
         let place = Place::new();
         assert_refused(&place, &place.run(arguments), words);
@@ -205,6 +206,31 @@ fn a_failing_command_is_named_and_the_secret_is_not() {
     assert!(place.left().is_empty(), "left {:?}", place.left());
 }
 
+/// A build that leaks is found out each time, also when it was built before with the same secret or another, and what
+/// it leaked does not stay on this machine.
+fn a_leak_is_found_each_time() {
+    let place = Place::new();
+    for (index, leak) in
+        ["echo $S > /opt/leak.txt", "umask 077; echo $S > /srv/leak.txt"].into_iter().enumerate()
+    {
+        let spec = format!(
+            "[metadata]\nname = \"a\"\n[[spec.buildSecrets]]\nid = \"s\"\nmountAs = \"env\"\nname = \"S\"\n\
+             [spec.commands]\npostInstall = [\"{leak}\"]\n"
+        );
+        let file = place.file(&format!("env-{index}.toml"), spec);
+        for value in ["leaked-value-one", "leaked-value-two", "leaked-value-one"] {
+            let mut command = place.matrix(&["run", "--env", &file, "--secret", "s=THE_SECRET"]);
+            let output = command.env("THE_SECRET", value).output().expect("the command starts");
+            let out = text(&output.stdout);
+            assert_eq!(output.status.code(), Some(1), "{leak}: {out}{}", text(&output.stderr));
+            assert!(out.contains("failed: core.secrets"), "{leak}: {out}");
+            let found =
+                Command::new("grep").args(["-r", "-l", value]).arg(place.state()).output().expect("grep");
+            assert!(found.stdout.is_empty(), "{value} stays in {}", text(&found.stdout));
+        }
+    }
+}
+
 /// Waits until the run has something of its own, then sends signals.
 fn interrupted(signals: usize) -> (Place, Output) {
     let place = Place::new();
@@ -226,7 +252,8 @@ fn interrupted(signals: usize) -> (Place, Output) {
     let pid = rustix::process::Pid::from_raw(i32::try_from(child.id()).expect("an id")).expect("an id");
     for _ in 0..signals {
         let _ = rustix::process::kill_process(pid, rustix::process::Signal::INT);
-        std::thread::sleep(std::time::Duration::from_millis(20));
+        // Two signals within a second count as one.
+        std::thread::sleep(std::time::Duration::from_millis(1200));
     }
     (place, child.wait_with_output().expect("the run ends"))
 }
@@ -308,6 +335,7 @@ fn main() {
             false,
             a_failing_command_is_named_and_the_secret_is_not,
         ),
+        trial_with_sandboxes("a_leak_is_found_each_time", false, a_leak_is_found_each_time),
         trial_with_sandboxes("ctrl_c_cleans_up", false, ctrl_c_cleans_up),
         trial_with_sandboxes("ctrl_c_twice", false, ctrl_c_twice_leaves_the_rest_to_a_sweep),
         trial_with_sandboxes("full_disk", true, full_disk),

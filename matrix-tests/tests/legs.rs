@@ -1,5 +1,7 @@
 //! Legs that go wrong, on a provider in memory: the first error stays the first, and what is left is named.
 
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
 use std::{
     sync::{Arc, Mutex},
     time::Duration,

@@ -51,11 +51,12 @@ fn run(provider: &str, board: &Board) -> Result<(), Error> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|source| Error::new(Code::MachineUnsuitable, source.to_string()))?;
     let spec = EnvironmentSpec::parse(include_str!("../fixtures/environment.toml"), Format::Toml)?;
+    let secrets = settings::secrets(&spec, &[])?;
     let plan = LegPlan {
         entrant: Entrant::open(provider, &[])?,
         environment: Environment::new(spec, None)?,
         lockfile: Lockfile::without_packages(),
-        secrets: settings::secrets(&[])?,
+        secrets,
         session: SessionConfig::new("matrix-tests"),
         close_within: std::time::Duration::from_secs(60),
     };

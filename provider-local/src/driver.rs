@@ -31,7 +31,7 @@ use crate::{
     engine::{Engine, EngineConfig},
     errors::{ID, error, from_engine, from_store},
     keeper::Keeper,
-    launch, reclaim, record,
+    launch, layers, reclaim, record,
     sandbox::LocalSandbox,
 };
 
@@ -107,6 +107,7 @@ impl LocalProvider {
     /// [`Code::MachineUnsuitable`] if the state folder cannot be read or written.
     pub fn tidy(&self) -> Result<usize> {
         let reaped = self.inner.engine.reap().map_err(from_engine)?;
+        layers::remove_private(self.inner.engine.store())?;
         Ok(reaped.boxes.len() + reaped.others)
     }
 

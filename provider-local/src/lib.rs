@@ -58,6 +58,8 @@ mod keeper;
 #[cfg(embedded)]
 mod launch;
 #[cfg(embedded)]
+mod layers;
+#[cfg(embedded)]
 mod reclaim;
 #[cfg(embedded)]
 mod record;

@@ -22,6 +22,7 @@ use crate::{
     driver::Inner,
     errors::{ID, error, from_engine, from_store},
     keeper::GRACE,
+    layers,
     store::Removal,
 };
 
@@ -65,6 +66,10 @@ pub(crate) async fn delete(inner: &Arc<Inner>, thing: &ResourceRef) -> Result<De
         let has_remains = has_remains(&inner, &id)?;
         if has_remains {
             inner.engine.reap().map_err(from_engine)?;
+        }
+        // The thing is gone all the same; the next deletion tries again.
+        if let Err(error) = layers::remove_private(inner.engine.store()) {
+            tracing::warn!(provider = %*ID, "layers that may hold secrets are left for now: {error}");
         }
         Ok(if was_there || has_remains { Deletion::Accepted } else { Deletion::AlreadyGone })
     })

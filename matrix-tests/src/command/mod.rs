@@ -4,7 +4,7 @@ mod list;
 mod run;
 mod sweep;
 
-use std::{path::Path, process::ExitCode};
+use std::{io::IsTerminal as _, path::Path, process::ExitCode};
 
 use clap::Parser as _;
 use provider_core::error::{Code, Error, Result};
@@ -53,8 +53,12 @@ fn start_log(verbose: u8) {
     };
     let default = format!("{level},provider_core={level},provider_local={level},matrix_tests={level}");
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default));
-    let log =
-        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
+    let log = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .without_time()
+        .with_target(false);
     let _ = log.try_init();
 }
 

@@ -11,7 +11,7 @@ use std::{
 use provider_core::{
     environment::{Environment, EnvironmentSpec, Format, Lockfile},
     error::Result,
-    lifecycle::SessionConfig,
+    lifecycle::{Clock, SessionConfig, SystemClock, timeout},
 };
 use serde::Serialize;
 
@@ -41,11 +41,12 @@ pub(super) async fn run(options: &Run, verbose: bool) -> Result<Exit> {
         // A report that cannot be written is found out before the work, not after it.
         write_json(path, &serde_json::json!({ "version": 1, "legs": [] }))?;
     }
+    let secrets = settings::secrets(environment.spec(), &options.secrets)?;
     let plan = LegPlan {
         entrant: Entrant::open(&options.provider, &options.bases)?,
         environment,
         lockfile: Lockfile::without_packages(),
-        secrets: settings::secrets(&options.secrets)?,
+        secrets,
         session: session_config(options),
         close_within: options.close_within,
     };
@@ -56,7 +57,12 @@ pub(super) async fn run(options: &Run, verbose: bool) -> Result<Exit> {
     };
     show::print(&show::leg(&report, &name, plan.entrant.cache().as_deref()));
     if let Some(path) = &options.json {
-        write_json(path, &MatrixReport { version: 1, environment: &name, legs: [&report] })?;
+        // The run's own outcome is what counts.
+        if let Err(error) =
+            write_json(path, &MatrixReport { version: 1, environment: &name, legs: [&report] })
+        {
+            show::note(&format!("error: {error}"));
+        }
     }
     Ok(match report.exit() {
         Exit::Interrupted if signals.terminated.load(Ordering::SeqCst) => Exit::Terminated,
@@ -82,6 +88,9 @@ fn session_config(options: &Run) -> SessionConfig {
     config
 }
 
+/// Signals within this time belong to one request.
+const SAME_REQUEST: std::time::Duration = std::time::Duration::from_secs(1);
+
 /// Ctrl-C and SIGTERM: the first ends the leg and lets it clean up, the second ends the process at once.
 struct Signals {
     first: Arc<tokio::sync::Notify>,
@@ -99,6 +108,9 @@ impl Signals {
                 "interrupted: cleaning up; once more ends at once and leaves the rest to `matrix sweep --delete`",
             );
             first.notify_one();
+            // What asks once may send the same signal to the process and to its group.
+            let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+            while timeout(&clock, SAME_REQUEST, next_signal()).await.is_ok() {}
             let exit = next_signal().await;
             show::note("ended at once; `matrix sweep --delete` deletes what is left");
             std::process::exit(i32::from(exit.code()));

@@ -27,15 +27,21 @@ pub(super) async fn sweep(options: &Sweep) -> Result<Exit> {
     entrants.iter().for_each(|entrant| registry.insert(Arc::clone(&entrant.provider)));
     let how = if options.delete { SweepOptions::delete() } else { SweepOptions::look() };
     let report = sweep_all(folder, owner, registry, how.deadline(options.within)).await?;
-    if options.delete {
-        for entrant in &entrants {
-            entrant.tidy()?;
-        }
-    }
     show::print(&show::sweep(&report));
     if let Some(path) = &options.json {
         write_json(path, &report)?;
     }
-    let clean = unusable.is_empty() && (report.is_clean() || !options.delete);
+    let mut tidied = true;
+    for entrant in entrants.iter().filter(|_| options.delete) {
+        match entrant.tidy() {
+            Ok(0) => {}
+            Ok(number) => show::note(&format!("{number} scratch folders of killed processes removed")),
+            Err(error) => {
+                tidied = false;
+                show::note(&format!("error: {error}"));
+            }
+        }
+    }
+    let clean = tidied && unusable.is_empty() && (report.is_clean() || !options.delete);
     Ok(if clean { Exit::Passed } else { Exit::LeftBehind })
 }

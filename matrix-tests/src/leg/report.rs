@@ -69,8 +69,8 @@ impl RowReport {
         Self { status: RowStatus::Failed, details, ..Self::passed(id, took, error.to_string()) }
     }
 
-    pub(super) fn not_reached(id: &str) -> Self {
-        Self { status: RowStatus::NotReached, ..Self::passed(id, Duration::ZERO, "an earlier row failed") }
+    pub(super) fn not_reached(id: &str, why: &str) -> Self {
+        Self { status: RowStatus::NotReached, ..Self::passed(id, Duration::ZERO, why) }
     }
 
     pub(super) fn of_check(result: CheckResult) -> Self {

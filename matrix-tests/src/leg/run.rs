@@ -81,7 +81,7 @@ pub async fn run_leg(
         () = interrupted => (Some(Error::new(Code::Cancelled, "the leg was interrupted")), true),
         ended = work => (ended.unwrap_or_else(|_| Err(Error::new(Code::Internal, "the leg panicked"))).err(), false),
     };
-    board.fill_up();
+    board.fill_up(if was_interrupted { "interrupted" } else { "an earlier row failed" });
 
     let cleanup = board.close(&session, plan.close_within).await;
     board.look_for_leaks(plan, &session).await;
@@ -140,10 +140,10 @@ impl Board<'_> {
     }
 
     /// Rows behind a failed one are rows too.
-    fn fill_up(&mut self) {
+    fn fill_up(&mut self, why: &str) {
         for id in LegReport::row_ids().filter(|id| ![rows::CLOSE, rows::LEAKS].contains(id)) {
             if !self.rows.iter().any(|row| row.id == id) {
-                self.add(RowReport::not_reached(id));
+                self.add(RowReport::not_reached(id, why));
             }
         }
     }

@@ -99,7 +99,7 @@ codes! {
     /// The session is closing or closed.
     SessionClosed = "SESSION_CLOSED", No, "open another session";
     /// The work was cancelled.
-    Cancelled = "CANCELLED", No, "nothing; it was asked for";
+    Cancelled = "CANCELLED", No, "nothing to do";
     /// The ledger cannot be written, so nothing may be created.
     LedgerUnavailable = "LEDGER_UNAVAILABLE", Later, "make the state folder writable and free some space";
     /// A limit of this tool was reached.

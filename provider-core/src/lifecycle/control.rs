@@ -32,17 +32,28 @@ pub(crate) fn handle() -> Result<Handle> {
     }
     let cannot =
         |source| Error::new(Code::MachineUnsuitable, "the control thread cannot start").with_source(source);
-    let mut builder = tokio::runtime::Builder::new_current_thread();
-    builder.enable_all();
-    #[cfg(any(test, feature = "memory"))]
-    builder.on_thread_park(idle::run_hooks);
-    let runtime = builder.build().map_err(cannot)?;
-    let handle = runtime.handle().clone();
+    let (tell, told) = std::sync::mpsc::channel();
+    // The runtime is made where it lives, since one that is dropped within another panics.
     std::thread::Builder::new()
         .name(THREAD.into())
-        .spawn(move || runtime.block_on(std::future::pending::<()>()))
+        .spawn(move || {
+            let mut builder = tokio::runtime::Builder::new_current_thread();
+            builder.enable_all();
+            #[cfg(any(test, feature = "memory"))]
+            builder.on_thread_park(idle::run_hooks);
+            let runtime = builder.build();
+            let _ = tell.send(runtime.as_ref().map(|runtime| runtime.handle().clone()).map_err(clone_of));
+            if let Ok(runtime) = runtime {
+                runtime.block_on(std::future::pending::<()>());
+            }
+        })
         .map_err(cannot)?;
+    let handle = told.recv().map_err(std::io::Error::other).and_then(|handle| handle).map_err(cannot)?;
     Ok(CONTROL.get_or_init(|| handle).clone())
+}
+
+fn clone_of(error: &std::io::Error) -> std::io::Error {
+    std::io::Error::new(error.kind(), error.to_string())
 }
 
 /// Runs `task` on the control runtime, with the caller's span and subscriber. Dropping the handle changes nothing.

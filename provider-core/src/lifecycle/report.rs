@@ -83,6 +83,18 @@ impl TeardownReport {
         self.stuck.is_empty() && self.unresolved.is_empty() && self.undeletable.is_empty()
     }
 
+    /// The lists with their names, in the order in which they are shown.
+    pub fn lists(&self) -> [(&'static str, &[ReportLine]); 6] {
+        [
+            ("deleted", &self.deleted),
+            ("already gone", &self.already_gone),
+            ("kept", &self.kept),
+            ("undeletable", &self.undeletable),
+            ("stuck", &self.stuck),
+            ("unresolved", &self.unresolved),
+        ]
+    }
+
     /// One error for what is left, or `Ok` if nothing is.
     ///
     /// # Errors
@@ -131,24 +143,12 @@ impl TeardownReport {
 impl fmt::Display for TeardownReport {
     /// One line of counts, then a line for each thing that is left or kept.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} deleted, {} already gone, {} kept, {} undeletable, {} stuck, {} unresolved",
-            self.deleted.len(),
-            self.already_gone.len(),
-            self.kept.len(),
-            self.undeletable.len(),
-            self.stuck.len(),
-            self.unresolved.len()
-        )?;
-        for (word, lines) in [
-            ("kept", &self.kept),
-            ("undeletable", &self.undeletable),
-            ("stuck", &self.stuck),
-            ("unresolved", &self.unresolved),
-        ] {
-            for line in lines {
-                write!(f, "\n  {word}: {line}")?;
+        let counts = self.lists().map(|(name, lines)| format!("{} {name}", lines.len()));
+        f.write_str(&counts.join(", "))?;
+        // Nothing more is to be said of what is gone.
+        for (name, lines) in &self.lists()[2..] {
+            for line in *lines {
+                write!(f, "\n  {name}: {line}")?;
                 match line.bound {
                     Some(bound) => write!(f, " (until {bound})")?,
                     None => write!(f, " (no bound)")?,

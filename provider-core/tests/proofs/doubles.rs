@@ -168,6 +168,20 @@ fn sessions_and_sweeps() {
         assert!(block_on(made.1.exec(Command::argv(["true"]))).is_ok());
         assert!(block_on(session.close(CLOSE)).is_clean());
     });
+    case("a sweep while the owner lives past its budget", |stage| {
+        let session = stage.session();
+        let made = block_on(leg(&session, &stage.provider)).expect("a leg");
+        stage.clock.advance(std::time::Duration::from_secs(3 * 3600));
+        let swept = stage.sweep(SweepOptions::delete());
+        assert_eq!((swept.in_use.len(), swept.result.deleted.len()), (1, 0), "{swept:?}");
+        assert_eq!(
+            stage.world.holdings().len(),
+            2,
+            "the sandbox has expired; the rest belongs to a living session"
+        );
+        assert!(block_on(session.close(CLOSE)).is_clean());
+        drop(made);
+    });
     case("two sessions of one owner", |stage| {
         let (one, two) = (stage.session(), stage.session());
         let first = block_on(leg(&one, &stage.provider)).expect("a leg");
@@ -244,6 +258,8 @@ fn kept_things() {
     let sandbox =
         block_on(second.launch(&stage.provider, &artifact, LaunchOptions::default())).expect("a launch");
     assert!(block_on(second.close(CLOSE)).is_clean());
+    let looked = stage.sweep(SweepOptions::look());
+    assert_eq!(looked.kept.len(), 2, "what is kept is not shown: {looked:?}");
     stage.clock.advance(std::time::Duration::from_secs(2 * 24 * 3600));
     stage.sweep(SweepOptions::delete());
     assert_eq!(stage.world.holdings().len(), 2, "a kept thing was swept before its stamp");

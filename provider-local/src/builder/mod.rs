@@ -24,7 +24,7 @@ use crate::{
     driver::Inner,
     engine::{Base, Purpose},
     errors::{again_as, error, from_engine, from_store},
-    record,
+    layers, record,
     store::{LayerKey, LayerLock, StoreError},
 };
 use steps::Step;
@@ -214,7 +214,7 @@ impl Work<'_> {
                 _ => error,
             })?;
         let running = self.inner.boxes.held(&owned.id)?.running;
-        let meta = serde_json::json!({ "step": step.name() });
+        let meta = layers::meta(step.name(), step.is_private());
         let mut made = step.run(self.inner, &running, self.progress).await;
         if made.is_ok() {
             made = blocking(move || {

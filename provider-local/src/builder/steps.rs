@@ -83,8 +83,18 @@ impl Step {
                     "commands": spec.commands.post_install,
                     "env": spec.env,
                     "secrets": spec.build_secrets,
+                    "only for build": self.is_private().then(|| request.id()),
                 })
             }
+        }
+    }
+
+    /// Whether the layer may hold what came of a secret. It is then no cache: no other build uses it, since that
+    /// would be certified against secrets that it was not built with, and it goes with its artifact.
+    pub(super) fn is_private(&self) -> bool {
+        match self {
+            Step::Contract(_) | Step::Files(_) => false,
+            Step::Commands(request) => !request.spec().spec.build_secrets.is_empty(),
         }
     }
 

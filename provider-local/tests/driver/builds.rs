@@ -18,52 +18,52 @@ use provider_core::{
 
 use crate::{common::*, leg::full_spec};
 
+/// An Environment whose layers are all cache.
+fn without_secrets() -> EnvironmentSpec {
+    let mut spec = full_spec();
+    spec.spec.build_secrets.clear();
+    spec.spec.commands.post_install.truncate(1);
+    spec
+}
+
 pub(crate) fn layers_are_reused() -> Outcome {
     on_a_runtime(async {
         let world = World::new();
         let session = world.session();
-        let first = world.build(&session, full_spec()).await.expect("an artifact");
+        let first = world.build(&session, without_secrets()).await.expect("an artifact");
         let layers = world.layers();
-        let start = Instant::now();
-        let second = world.build(&session, full_spec()).await.expect("an artifact");
-        let took = start.elapsed();
+        let second = world.build(&session, without_secrets()).await.expect("an artifact");
         assert_eq!(world.layers(), layers);
         assert_ne!(first.thing.id, second.thing.id, "each build has a record of its own");
         assert_eq!(say(&**world.launch(&session, &second).await, "cat /opt/greeting").await, "good day\n");
 
-        let mut other = full_spec();
+        let mut other = without_secrets();
         other.spec.commands.post_install.push("echo more >/opt/more".into());
         let third = world.build(&session, other).await.expect("an artifact");
         assert_eq!(world.layers().len(), layers.len() + 1, "only the last layer is another");
         assert_eq!(say(&**world.launch(&session, &third).await, "cat /opt/more").await, "more\n");
         assert_eq!(world.driver.collect_cache().expect("collected"), 0, "all are used");
         world.close(&session).await;
-        println!("a build from cache took {took:?}");
         assert!(world.driver.collect_cache().expect("collected") > 0);
         assert_eq!(world.names_in("layer"), [""; 0]);
     });
     Ok(())
 }
 
-/// The value goes into no layer, so it is in no layer's name either.
-pub(crate) fn another_value_of_a_secret_is_the_same_layer() -> Outcome {
+/// What commands made of a secret belongs to their build alone, and goes with its artifact.
+pub(crate) fn a_layer_made_with_secrets_is_no_cache() -> Outcome {
     on_a_runtime(async {
         let world = World::new();
         let session = world.session();
-        let mut spec = full_spec();
-        spec.spec.commands.post_install.truncate(1);
-        drop(world.build(&session, spec.clone()).await.expect("an artifact"));
+        let first = world.build(&session, full_spec()).await.expect("an artifact");
         let layers = world.layers();
-        let mut secrets = SecretSet::new();
-        for secret in &spec.spec.build_secrets {
-            secrets.insert(&secret.id, "another value of it").expect("a secret");
-        }
-        let base = world.driver.pin_base("host").expect("a base");
-        let environment = Environment::new(spec, None).expect("an environment");
-        let request = BuildRequest::new(environment, Lockfile::without_packages(), base, secrets);
-        drop(session.build(&world.provider, request.expect("a request")).await.expect("an artifact"));
-        assert_eq!(world.layers(), layers);
+        let second = world.build(&session, full_spec()).await.expect("an artifact");
+        assert_eq!(world.layers().len(), layers.len() + 1, "each build has its own last layer");
+        second.close().await.expect("deleted");
+        assert_eq!(world.layers(), layers, "it went with its artifact, and no other did");
+        assert_eq!(say(&**world.launch(&session, &first).await, "cat /opt/greeting").await, "good day\n");
         world.close(&session).await;
+        assert_eq!(world.layers().len(), layers.len() - 1, "the layers of contract and files are cache");
     });
     Ok(())
 }
@@ -72,7 +72,7 @@ pub(crate) fn builds_of_one_environment_at_once_build_once() -> Outcome {
     on_a_runtime(async {
         let world = World::new();
         let session = world.session();
-        let mut spec = full_spec();
+        let mut spec = without_secrets();
         spec.spec.commands.post_install.push("sleep 0.1; od -An -N8 -tx1 /dev/urandom >/opt/random".into());
         let builds = (0..4).map(|_| world.build(&session, spec.clone()));
         let artifacts = futures_util::future::join_all(builds).await;

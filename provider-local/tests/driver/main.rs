@@ -56,7 +56,7 @@ fn main() {
         builds::a_kept_artifact_is_launched_by_a_later_session,
         builds::an_empty_base_takes_the_contract_and_files,
         builds::an_unknown_base_is_refused_with_the_known_ones,
-        builds::another_value_of_a_secret_is_the_same_layer,
+        builds::a_layer_made_with_secrets_is_no_cache,
         builds::builds_of_one_environment_at_once_build_once,
         builds::layers_are_reused,
         builds::what_a_command_leaves_running_ends_with_the_build,

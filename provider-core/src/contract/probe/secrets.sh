@@ -16,10 +16,17 @@ printf 'probe=secrets/1\n'
 printf 'uid=%s\n' "$(id -u)"
 ends=$(($(date +%s) + seconds))
 
-control_file=$directory/.provider-probe-$control
+control_file=
 trap 'rm -f "$control_file"' EXIT
 trap 'exit 1' HUP INT TERM
-if ! (set -C && printf 'control: %s.\n' "$control" >"$control_file") 2>/dev/null; then
+# Whoever searches beside the contract's user may not be allowed to write where that user works.
+for place in "$directory" /tmp; do
+    if (set -C && printf 'control: %s.\n' "$control" >"$place/.provider-probe-$control") 2>/dev/null; then
+        control_file=$place/.provider-probe-$control
+        break
+    fi
+done
+if [ -z "$control_file" ]; then
     printf 'control=refused\nend=secrets/1\n'
     exit 0
 fi

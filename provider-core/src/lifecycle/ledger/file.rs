@@ -124,6 +124,11 @@ pub fn files(folder: &StateFolder) -> Result<Vec<PathBuf>> {
     }
 }
 
+/// Whether this is the path of a run's ledger.
+pub(crate) fn is_of_run(path: &Path, run: &RunId) -> bool {
+    path.file_name().is_some_and(|name| name.to_string_lossy() == format!("{run}{SUFFIX}"))
+}
+
 /// What stands in a ledger that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Damage {
@@ -171,7 +176,7 @@ pub fn take(path: &Path, look_only: bool) -> Taken {
         Err(source) if source.kind() == io::ErrorKind::NotFound => return Taken::Finished,
         Err(source) => return Taken::Unreadable(source.to_string()),
     };
-    match lock_if_free(&file) {
+    match lock_if_free(&file, look_only) {
         Ok(true) => {}
         Ok(false) => return Taken::InUse,
         Err(source) => return Taken::Unreadable(source.to_string()),
@@ -191,9 +196,10 @@ pub fn take(path: &Path, look_only: bool) -> Taken {
 
 /// A process that is just being started shares all locks of its parent until it runs its own program, so a lock
 /// counts as held only if it still is a moment later.
-fn lock_if_free(file: &File) -> io::Result<bool> {
+fn lock_if_free(file: &File, shared: bool) -> io::Result<bool> {
     for _ in 0..LOCK_TRIES {
-        match file.try_lock() {
+        // Those who only look must not keep others from deleting.
+        match if shared { file.try_lock_shared() } else { file.try_lock() } {
             Ok(()) => return Ok(true),
             Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_PAUSE),
             Err(TryLockError::Error(source)) => return Err(source),

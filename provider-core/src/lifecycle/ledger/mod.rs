@@ -9,6 +9,7 @@ mod row;
 mod state_folder;
 mod writer;
 
+pub(crate) use file::is_of_run;
 pub use file::{Damage, LedgerFile, Taken, files, take};
 pub use row::{DeletedHow, Row, VERSION};
 pub use state_folder::{KeptThing, StateFolder};

@@ -26,10 +26,15 @@ impl Sweeper {
         let path = file.path.display().to_string();
         for damage in &file.damage {
             let reason = match damage {
-                Damage::TornLastLine => "its last line was not written to the end".to_owned(),
-                Damage::UnreadableLine(line) => format!("line {line} cannot be read"),
+                // What a killed process leaves behind in any case; nothing was sent that stands only there.
+                Damage::TornLastLine => {
+                    let reason = "its last line was not written to the end".to_owned();
+                    self.report.damage.push(NotSwept { what: path.clone(), reason });
+                    continue;
+                }
+                Damage::UnreadableLine(line) => format!("line {line} cannot be read, and may name something"),
             };
-            self.report.damage.push(NotSwept { what: path.clone(), reason });
+            self.report.leave(&path, reason);
         }
         let book = Book::replay(&file.rows);
         if !self.options.delete {

@@ -8,7 +8,10 @@ use super::{Owing, sweeper::Sweeper};
 use crate::{
     error::{Code, Error, Result},
     lifecycle::{
-        ReportLine, ResourceRef, Timestamp, Verb, control, ledger::DeletedHow, teardown::Reclaimer, timeout,
+        ReportLine, ResourceRef, Timestamp, Verb, control,
+        ledger::{self, DeletedHow},
+        teardown::Reclaimer,
+        timeout,
     },
     names::{Owner, Stamp, ThingName},
     provider::State,
@@ -48,7 +51,10 @@ impl Sweeper {
     /// The stamp of a thing whose name is exactly ours and has passed; a list may show anything.
     fn expired_mark_of(&self, thing: &ResourceRef, owner: &Owner) -> Option<Stamp> {
         let name: ThingName = thing.name.as_deref()?.parse().ok()?;
-        (name.owner == *owner && self.has_expired(name.stamp.expiry())).then_some(name.stamp)
+        // A run that lives deletes its own things, whatever a clock says.
+        let lives = self.report.in_use.iter().any(|ledger| ledger::is_of_run(ledger, &name.run));
+        let is_due = name.owner == *owner && self.has_expired(name.stamp.expiry());
+        (is_due && !lives).then_some(name.stamp)
     }
 
     /// Children before parents, and those of one kind side by side, since one that does not go takes its time.

@@ -36,6 +36,9 @@ pub struct SweepReport {
     pub owing: Vec<Owing>,
     /// What became of it; only of a sweep that deletes.
     pub result: TeardownReport,
+    /// What users asked to keep, and until when.
+    #[serde(default)]
+    pub kept: Vec<ReportLine>,
     /// What was left alone.
     pub not_swept: Vec<NotSwept>,
     /// Lines of ledgers that could not be read.

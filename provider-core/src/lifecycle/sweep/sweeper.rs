@@ -8,7 +8,7 @@ use super::{SweepOptions, SweepReport};
 use crate::{
     error::{Code, Error, Result},
     lifecycle::{
-        ResourceRef, Timestamp,
+        ReportLine, ResourceRef, Timestamp,
         clock::share_of_time,
         gate::Gates,
         ledger::{self, KeptThing, StateFolder, Taken},
@@ -35,14 +35,11 @@ impl Sweeper {
     }
 
     pub(super) async fn run(mut self, owner: Option<Owner>) -> Result<SweepReport> {
-        let folder = self.folder.clone();
-        let (kept, unreadable) = self.blocking(move || folder.kept()).await??;
-        if unreadable > 0 {
-            self.report
-                .leave("kept.jsonl", format!("{unreadable} lines cannot be read, so nothing is deleted"));
+        if !self.read_kept().await? {
             return Ok(self.report);
         }
-        self.kept = kept;
+        let kept = self.kept.iter().map(line_of_kept).collect();
+        self.report.kept = kept;
         let folder = self.folder.clone();
         let ledgers = self.blocking(move || ledger::files(&folder)).await??;
         for (done, path) in ledgers.iter().enumerate() {
@@ -52,7 +49,13 @@ impl Sweeper {
             match self.blocking(move || ledger::take(&taken, look_only)).await? {
                 Taken::InUse => self.report.in_use.push(path),
                 Taken::Finished | Taken::Newborn => {}
-                Taken::Dead(file) => self.sweep_ledger(*file, until).await,
+                Taken::Dead(file) => {
+                    // What its session remembered as kept is known only now that nobody writes there any more.
+                    if !self.read_kept().await? {
+                        return Ok(self.report);
+                    }
+                    self.sweep_ledger(*file, until).await;
+                }
                 Taken::UnknownVersion(reason) | Taken::Unreadable(reason) => {
                     self.report.leave(path.display(), reason);
                 }
@@ -62,6 +65,18 @@ impl Sweeper {
             self.sweep_marks(&owner).await;
         }
         Ok(self.report)
+    }
+
+    /// Reads what is kept. `false` if that is not known, and so nothing may be deleted.
+    async fn read_kept(&mut self) -> Result<bool> {
+        let folder = self.folder.clone();
+        let (kept, unreadable) = self.blocking(move || folder.kept()).await??;
+        self.kept = kept;
+        if unreadable > 0 {
+            let reason = format!("{unreadable} lines cannot be read, so nothing more is deleted");
+            self.report.leave("kept.jsonl", reason);
+        }
+        Ok(unreadable == 0)
     }
 
     /// Work with the disk has no place on the control thread.
@@ -101,5 +116,16 @@ impl Sweeper {
 
     pub(super) fn has_expired(&self, expires: Option<Timestamp>) -> bool {
         expires.is_some_and(|expires| expires.after(self.options.margin) < self.options.clock.now())
+    }
+}
+
+fn line_of_kept(kept: &KeptThing) -> ReportLine {
+    ReportLine {
+        kind: kept.thing.kind,
+        provider: kept.thing.provider.clone(),
+        id: Some(kept.thing.id.clone()),
+        name: kept.thing.name.clone().unwrap_or_default(),
+        reason: Some(kept.reason.clone()),
+        bound: kept.until,
     }
 }
