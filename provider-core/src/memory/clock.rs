@@ -16,7 +16,7 @@ use crate::lifecycle::{
     control::{self, idle},
 };
 
-/// See the [module](self). Clones show the same time.
+/// A clock for tests. Clones show the same time.
 #[derive(Clone)]
 pub struct ManualClock {
     shared: Arc<Shared>,

@@ -24,7 +24,7 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// A slow provider, for a [`ManualClock`](super::ManualClock).
+    /// A slow provider, for a [`ManualClock`](crate::memory::ManualClock).
     pub const SLOW: Pace = Pace {
         half_request: Duration::from_millis(200),
         build: Duration::from_secs(5),
