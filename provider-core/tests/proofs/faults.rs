@@ -50,6 +50,7 @@ fn creates(call: Call) -> bool {
     matches!(call, Call::CreateContext | Call::CreateArtifact | Call::CreateSandbox)
 }
 
+/// A61, A63: whatever a request answers, or does without an answer, what it made is found, and the first error stays.
 pub(crate) fn fault_at_every_request() {
     for call in Call::ALL.into_iter().filter(|call| *call != Call::List) {
         let befores: Vec<Option<Fault>> = match reached_by(call) {

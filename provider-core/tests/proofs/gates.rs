@@ -227,6 +227,7 @@ fn at_every_gate(column: &str, case: impl Fn(&Stage, &StopAt, Session) -> Teardo
     });
 }
 
+/// A62: the caller goes away at each step.
 pub(crate) fn drop_at_every_gate() {
     at_every_gate("caller dropped", |stage, stop, session| {
         let now = stage.clock.now();

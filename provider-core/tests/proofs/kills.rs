@@ -130,6 +130,7 @@ impl Drop for Parent {
     }
 }
 
+/// A44: what a killed process left is what its ledger names, and a second sweep has nothing to do.
 pub(crate) fn kill_at_every_gate() {
     at_every_spot(SESSION, &SESSION_STEPS, "killed", |spot| {
         let parent = Parent::new();

@@ -208,6 +208,7 @@ pub(crate) fn what_a_command_leaves_running_ends_with_the_build() -> Outcome {
     Ok(())
 }
 
+/// A73: the answer comes from the specification and the configuration alone, and names place, cause and what to do.
 pub(crate) fn an_unknown_base_is_refused_with_the_known_ones() -> Outcome {
     on_a_runtime(async {
         let world = World::with(|config| config.base("debian", "/nowhere/debian"));
@@ -227,6 +228,11 @@ pub(crate) fn an_unknown_base_is_refused_with_the_known_ones() -> Outcome {
         spec.spec.files = vec![file("/var/log/x", "")];
         let findings = world.driver.validate(&spec, &Lockfile::without_packages());
         assert_eq!(findings[0].code, Code::CapabilityUnsupported);
+        assert_eq!(
+            findings[0].to_string(),
+            "spec.files[0].path: /var/log of a sandbox on base host is empty at each start, so that no file can be \
+             built into it; choose another place"
+        );
         world.assert_clean();
     });
     Ok(())
