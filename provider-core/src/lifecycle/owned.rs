@@ -98,7 +98,22 @@ async fn keep_all(deeds: &[Deed], reason: &str) -> Result<()> {
     let Some(core) = deeds.first().map(|deed| &deed.core) else {
         return Ok(());
     };
+    // A close that has begun may be deleting it: whoever has the turn goes first.
+    let mut turns = Vec::new();
+    for deed in deeds {
+        turns.extend(core.turn_of(deed.ordinal));
+    }
+    let mut held = Vec::new();
+    for turn in &turns {
+        held.push(turn.lock().await);
+    }
     let entries: Vec<_> = deeds.iter().filter_map(|deed| core.entry(deed.ordinal)).collect();
+    if core.closing.is_cancelled() || entries.iter().any(|entry| !entry.is_open()) {
+        return Err(Error::new(
+            Code::SessionClosed,
+            "the session is closing, and may have deleted it already",
+        ));
+    }
     let mut kept = Vec::new();
     for entry in &entries {
         kept.extend(entry.open_things().into_iter().map(|thing| KeptThing {

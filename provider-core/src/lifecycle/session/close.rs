@@ -42,8 +42,7 @@ impl Core {
     /// Deletes all that an entry made, until it is seen to be gone. Two calls for one entry run one after the
     /// other; the second finds nothing left to do.
     pub(crate) async fn tear_down(&self, ordinal: u32, until: Timestamp) -> Result<()> {
-        let turn = self.state().beside.get(&ordinal).map(|beside| Arc::clone(&beside.turn));
-        let Some(turn) = turn else { return Ok(()) };
+        let Some(turn) = self.turn_of(ordinal) else { return Ok(()) };
         let _turn = turn.lock().await;
         if self.stop.is_cancelled() {
             return Err(closed());

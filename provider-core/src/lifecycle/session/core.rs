@@ -167,6 +167,11 @@ impl Core {
         }
     }
 
+    /// The right to delete or keep what an entry made.
+    pub(crate) fn turn_of(&self, ordinal: u32) -> Option<Arc<tokio::sync::Mutex<()>>> {
+        self.state().beside.get(&ordinal).map(|beside| Arc::clone(&beside.turn))
+    }
+
     /// Whether the driver lets a thing of this entry's kind outlive the session.
     pub(crate) fn may_keep(&self, ordinal: u32) -> Result<()> {
         let state = self.state();

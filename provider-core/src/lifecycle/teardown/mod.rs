@@ -143,7 +143,9 @@ impl Reclaimer {
         let mut first_answer = None;
         loop {
             let asked = {
-                let _place = self.limits.delete_place().await;
+                let left = until.since(self.clock.now());
+                let place = timeout(&self.clock, left, self.limits.delete_place()).await;
+                let Ok(_place) = place else { return Err(not_seen_gone(thing, None)) };
                 self.ask(Verb::Delete, "delete", self.provider.delete(thing)).await
             };
             let trouble = match asked {
