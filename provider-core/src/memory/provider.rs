@@ -20,7 +20,7 @@ use crate::{
     contract::fixtures::{MachineFacts, ScriptedMachine},
     environment::{Artifact, BuildRequest, EnvironmentSpec, Lockfile},
     error::{Code, Effect, Error, Result},
-    lifecycle::{Clock, Creator, Intent, Made, Progress, ResourceKind, ResourceRef, control, timeout},
+    lifecycle::{Busy, Clock, Creator, Intent, Made, Progress, ResourceKind, ResourceRef, control, timeout},
     names::{Owner, ProviderId},
     provider::{
         Builder, Built, Deletion, Existence, Finding, Found, Inspection, LaunchOptions, Launched, Plan,
@@ -150,27 +150,30 @@ impl Inner {
     async fn call(&self, request: Request) -> Result<Reply> {
         let call = request.call();
         let limit = self.capabilities.request_deadline;
-        let answer = timeout(&self.clock, limit, self.send(request)).await;
-        let late = || {
-            Err(Error::new(Code::Timeout, format!("no answer within {limit:?}")).with_effect(Effect::Unknown))
+        // The clock must not move between the answer and the end of the wait for it.
+        let (answer, _busy) = match timeout(&self.clock, limit, self.send(request)).await {
+            Ok(answer) => answer,
+            Err(_) => {
+                let error = Error::new(Code::Timeout, format!("no answer within {limit:?}"));
+                return Err(error.with_effect(Effect::Unknown).with_provider(&self.id));
+            }
         };
-        let answer = answer.map_or_else(|_| late(), |sent| sent?.map_err(|failure| to_error(call, failure)));
-        answer.map_err(|error| error.with_provider(&self.id))
+        answer.map_err(|failure| to_error(call, failure).with_provider(&self.id))
     }
 
-    async fn send(&self, request: Request) -> Result<Result<Reply, Failure>> {
+    async fn send(&self, request: Request) -> (Result<Reply, Failure>, Option<Busy>) {
         match &self.link {
-            Link::Here(world) => Ok(world.call(request).await),
+            Link::Here(world) => world.call_and_hold(request).await,
             #[cfg(unix)]
             Link::Socket(path, clock) => {
+                let busy = clock.busy();
+                let Ok(control) = control::handle() else { return (Err(Failure::Refused), Some(busy)) };
                 // A caller without a runtime has no reactor for the socket.
-                let _busy = clock.busy();
                 let (path, sender) = (path.clone(), clock.clone());
-                let sent = control::handle()?
-                    .spawn(async move { super::remote::call(&path, &sender, &request).await });
+                let sent = control.spawn(async move { super::remote::call(&path, &sender, &request).await });
                 let (now, answer) = sent.await.unwrap_or((clock.now(), Err(Failure::Lost)));
                 clock.catch_up(now);
-                Ok(answer)
+                (answer, Some(busy))
             }
         }
     }

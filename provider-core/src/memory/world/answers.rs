@@ -5,7 +5,10 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 use super::{Call, Failure, Reply, Request, World};
-use crate::{lifecycle::control, memory::FaultKind};
+use crate::{
+    lifecycle::{Busy, control},
+    memory::FaultKind,
+};
 
 impl World {
     /// Answers a request, or fails it as a fault says. Once the request has arrived, dropping the future changes
@@ -14,6 +17,15 @@ impl World {
     /// # Panics
     /// If a fault of kind [`FaultKind::Panic`] is placed here.
     pub async fn call(self: &Arc<Self>, request: Request) -> Result<Reply, Failure> {
+        self.call_and_hold(request).await.0
+    }
+
+    /// As [`World::call`]. The clock stands still until the caller, on whatever thread, has taken the answer and drops
+    /// what comes with it.
+    pub(in crate::memory) async fn call_and_hold(
+        self: &Arc<Self>,
+        request: Request,
+    ) -> (Result<Reply, Failure>, Option<Busy>) {
         let call = request.call();
         let fault = self.take_fault(call);
         if let Request::Create { name, .. } = &request {
@@ -23,19 +35,23 @@ impl World {
         let (tell, told) = oneshot::channel();
         if fault.is_none_or(FaultKind::has_effect) {
             let world = Arc::clone(self);
-            let control = control::handle().map_err(|_| Failure::Refused)?;
+            let Ok(control) = control::handle() else { return (Err(Failure::Refused), None) };
             control::spawn(&control, async move {
-                let _ = tell.send(world.perform(request).await);
+                let reply = world.perform(request).await;
+                let _ = tell.send((reply, world.clock.busy()));
             });
         } else {
             drop(tell);
         }
         match fault {
-            None => told.await.unwrap_or(Err(Failure::Lost)),
+            None => match told.await {
+                Ok((reply, busy)) => (reply, Some(busy)),
+                Err(_) => (Err(Failure::Lost), None),
+            },
             Some(fault) => {
-                let _ = told.await;
+                drop(told.await);
                 match fault.failure() {
-                    Some(failure) => Err(failure),
+                    Some(failure) => (Err(failure), None),
                     None => std::future::pending().await,
                 }
             }
