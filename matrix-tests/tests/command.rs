@@ -91,7 +91,7 @@ fn assert_refused(place: &Place, output: &Output, words: &str) {
 
 fn bad_specifications() {
     let good = "[metadata]\nname = \"a\"\n";
-    let cases: [(&str, Vec<u8>, &str); 15] = [
+    let cases: [(&str, Vec<u8>, &str); 13] = [
         ("key.toml", format!("{good}[specc]\n").into(), "specc"),
         ("type.toml", b"[metadata]\nname = 7\n".into(), "metadata.name"),
         ("twice.toml", format!("{good}name = \"b\"\n").into(), "line 3"),
@@ -103,12 +103,6 @@ fn bad_specifications() {
         ("huge.toml", vec![b'#'; 50 << 20], "52428800 bytes"),
         ("bytes.toml", b"[metadata]\nname = \"\xff\"\n".into(), "byte"),
         ("empty.toml", Vec::new(), "metadata"),
-        ("base.toml", format!("{good}[spec.base]\nref = \"nowhere\"\n").into(), "nowhere"),
-        (
-            "secret.toml",
-            format!("{good}[[spec.buildSecrets]]\nid = \"s\"\nmountAs = \"env\"\nname = \"S\"\n").into(),
-            "build secret s",
-        ),
         (
             "escape.toml",
             format!("{good}[[spec.files]]\npath = \"/a\"\ncontentRef = \"../../etc/passwd\"\n").into(),
@@ -143,14 +137,35 @@ fn bad_arguments() {
     }
     for (variable, value) in [
         ("PROVIDER_STATE_DIR", "relative"),
-        ("PROVIDER_STATE_DIR", "/proc/no"),
-        ("PROVIDER_STATE_DIR", "/etc/hostname/x"),
         ("PROVIDER_OWNER", "No!"),
         ("PROVIDER_LOCAL_STATE_DIR", "relative"),
     ] {
         let place = Place::new();
         let output = place.matrix(&["run"]).env(variable, value).output().expect("the command starts");
         assert_refused(&place, &output, if value.starts_with('/') { value } else { variable });
+    }
+}
+
+/// What only the driver of this machine can refuse.
+fn bad_input_for_the_driver() {
+    let good = "[metadata]\nname = \"a\"\n";
+    let cases: [(&str, Vec<u8>, &str); 2] = [
+        ("base.toml", format!("{good}[spec.base]\nref = \"nowhere\"\n").into(), "nowhere"),
+        (
+            "secret.toml",
+            format!("{good}[[spec.buildSecrets]]\nid = \"s\"\nmountAs = \"env\"\nname = \"S\"\n").into(),
+            "build secret s",
+        ),
+    ];
+    for (name, content, words) in cases {
+        let place = Place::new();
+        let file = place.file(name, content);
+        assert_refused(&place, &place.run(&["run", "--env", &file]), words);
+    }
+    for folder in ["/proc/no", "/etc/hostname/x"] {
+        let place = Place::new();
+        let output = place.matrix(&["run"]).env("PROVIDER_STATE_DIR", folder).output();
+        assert_refused(&place, &output.expect("the command starts"), folder);
     }
 }
 
@@ -325,6 +340,7 @@ fn main() {
         trial("bad_specifications", bad_specifications),
         trial("bad_arguments", bad_arguments),
         trial("list_and_look_do_nothing_else", list_and_look_do_nothing_else),
+        trial_with_sandboxes("bad_input_for_the_driver", false, bad_input_for_the_driver),
         trial_with_sandboxes(
             "a_run_leaves_what_the_design_allows",
             false,
