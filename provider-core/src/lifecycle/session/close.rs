@@ -44,7 +44,7 @@ impl Core {
     pub(crate) async fn tear_down(&self, ordinal: u32, until: Timestamp) -> Result<()> {
         let Some(turn) = self.turn_of(ordinal) else { return Ok(()) };
         let _turn = turn.lock().await;
-        if self.stop.is_cancelled() {
+        if self.has_ended() {
             return Err(closed());
         }
         let (entry, provider, lease) = {
