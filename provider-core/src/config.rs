@@ -2,6 +2,7 @@
 
 use std::{env, ffi::OsString, path::PathBuf};
 
+use crate::environment::InstallerVariables;
 use crate::{
     error::{Code, Error, Result},
     lifecycle::ledger::StateFolder,
@@ -56,6 +57,15 @@ impl Settings {
             .transpose()
             .map_err(|error| Error::new(Code::SpecInvalid, format!("{OWNER}: {}", error.message())))?;
         Ok(Self { state_dir, owner })
+    }
+
+    /// The variables of the process that installers need; see [`InstallerVariables`].
+    #[expect(clippy::disallowed_methods, reason = "this is the one place that may")]
+    pub fn installer_variables() -> InstallerVariables {
+        // A value that is not UTF-8 cannot be passed on by every provider.
+        let texts = env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+        InstallerVariables::of(texts)
     }
 
     /// The state folder.

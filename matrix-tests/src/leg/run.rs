@@ -281,7 +281,7 @@ impl Attempt<'_, '_> {
         let mut context = CheckContext::new(&**sandbox, &plan.secrets);
         context.contract = plan.entrant.contract.clone();
         context.groups_cannot_be_dropped = plan.entrant.keeps_groups;
-        context.names_language = artifact.names_language;
+        context.names_language = artifact.language.is_some();
         context.since = Some(Timestamp::from_millis(
             began.as_millis().saturating_sub(u64::try_from(CLOCK_MARGIN.as_millis()).unwrap_or(u64::MAX)),
         ));

@@ -15,9 +15,11 @@ pub mod fixtures;
 #[cfg(test)]
 #[cfg(unix)]
 mod host;
+mod language;
 pub mod probe;
 mod row;
 
+pub use language::{LanguageFacts, LockedVersion};
 pub use row::Row;
 
 /// A processor architecture, under its two names.
@@ -66,6 +68,8 @@ pub struct Contract {
     pub reserved_path: &'static str,
     /// Where the doctor is, in the reserved path.
     pub doctor_path: &'static str,
+    /// The virtual environment with the Environment's packages, where it names a language. It belongs to the user.
+    pub venv: &'static str,
     /// The interpreter that is on `PATH` where the Environment names a language.
     pub python: &'static str,
     /// Of these, one is on `PATH` where the Environment names a language.
@@ -97,6 +101,7 @@ pub const SANDBOX_V1: Contract = Contract {
     workdir: "/home/sandbox/work",
     reserved_path: "/opt/provider",
     doctor_path: "/opt/provider/doctor",
+    venv: "/opt/venv",
     python: "python3",
     installers: &["uv", "pip"],
     locale: "C.UTF-8",
@@ -137,6 +142,22 @@ impl Contract {
         .into_iter()
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .collect()
+    }
+
+    /// The variables of an Environment's sandboxes beside [`Contract::base_env_vars`]: its own, and with a language
+    /// the virtual environment in front of the search path.
+    pub fn env_vars_of(
+        &self,
+        own: &BTreeMap<String, String>,
+        names_language: bool,
+    ) -> BTreeMap<String, String> {
+        let mut env_vars = own.clone();
+        if names_language {
+            let path = own.get("PATH").map_or(self.path, String::as_str);
+            env_vars.insert("PATH".to_owned(), format!("{}/bin:{path}", self.venv));
+            env_vars.insert("VIRTUAL_ENV".to_owned(), self.venv.to_owned());
+        }
+        env_vars
     }
 }
 

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::BuildRequest;
 use crate::{
+    contract::{LanguageFacts, SANDBOX_V1},
     error::{Code, Error, Result},
     lifecycle::{ResourceRef, Timestamp},
     names::ProviderId,
@@ -39,8 +40,9 @@ pub struct Artifact {
     pub base: String,
     /// Whether the same request would give the same content again.
     pub reproducible: bool,
-    /// Whether the Environment names a language.
-    pub names_language: bool,
+    /// What the Environment promises about its language, if it names one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub language: Option<LanguageFacts>,
     /// The contract that its sandboxes fulfil.
     pub contract: String,
     /// Variables of every command in its sandboxes.
@@ -55,7 +57,7 @@ pub struct Artifact {
 
 impl Artifact {
     /// The version of the record's form that this code writes and reads.
-    pub const VERSION: u32 = 1;
+    pub const VERSION: u32 = 2;
 
     /// The record of a finished build. `reference` is what a launch uses and never changes its meaning.
     ///
@@ -80,9 +82,9 @@ impl Artifact {
             lockfile_digest: request.lockfile().digest().to_owned(),
             base: request.base().fingerprint().to_owned(),
             reproducible: request.base().is_pinned(),
-            names_language: request.spec().names_language(),
+            language: request.language_facts(),
             contract: request.spec().spec.contract.clone(),
-            env_vars: request.spec().spec.env.clone(),
+            env_vars: SANDBOX_V1.env_vars_of(&request.spec().spec.env, request.spec().names_language()),
             built,
             expires,
         })

@@ -24,6 +24,8 @@ impl EnvironmentSpec {
         self.check_env(&mut findings);
         self.check_commands(&mut findings);
         self.check_secrets(&mut findings);
+        self.check_packages(&mut findings);
+        self.check_options(&mut findings);
         findings.0
     }
 
@@ -146,12 +148,23 @@ impl EnvironmentSpec {
     }
 }
 
-struct Findings(Vec<Finding>);
+pub(super) struct Findings(Vec<Finding>);
 
 impl Findings {
-    fn add(&mut self, place: impl Into<String>, words: String) {
-        self.0.push(Finding::new(place, Code::SpecInvalid, words));
+    pub(super) fn add(&mut self, place: impl Into<String>, words: String) {
+        self.add_as(Code::SpecInvalid, place, words);
     }
+
+    pub(super) fn add_as(&mut self, code: Code, place: impl Into<String>, words: String) {
+        self.0.push(Finding::new(place, code, words));
+    }
+}
+
+/// Whether it is a path below the specification's folder, as far as its text tells.
+pub(super) fn is_plain_path(path: &str) -> bool {
+    !path.is_empty()
+        && !path.contains('\0')
+        && path.split('/').all(|part| !part.is_empty() && part != "." && part != "..")
 }
 
 fn check_path(path: &str, place: &str, findings: &mut Findings) {
@@ -178,10 +191,7 @@ fn check_content(file: &FileSpec, place: &str, findings: &mut Findings) {
     match (&file.content, &file.content_ref) {
         (Some(_), None) => {}
         (None, Some(reference)) => {
-            let is_plain = !reference.is_empty()
-                && !reference.contains('\0')
-                && reference.split('/').all(|part| !part.is_empty() && part != "." && part != "..");
-            if !is_plain {
+            if !is_plain_path(reference) {
                 findings.add(
                     format!("{place}.contentRef"),
                     format!("{reference:?} is not a plain path beside the specification"),
@@ -231,7 +241,7 @@ fn names_a_credential(name: &str, value: &str) -> bool {
 }
 
 /// Known forms of keys, and addresses with a password.
-fn looks_like_a_credential(text: &str) -> bool {
+pub(super) fn looks_like_a_credential(text: &str) -> bool {
     const FORMS: [(&str, usize); 12] = [
         ("ghp_", 30),
         ("gho_", 30),

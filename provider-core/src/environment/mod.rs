@@ -7,19 +7,35 @@
 mod artifact;
 mod base;
 mod check;
+mod check_options;
+mod check_packages;
 mod content;
+mod features;
+mod locked;
 mod lockfile;
+mod options;
+mod packages;
 mod parse;
+mod pins;
 mod request;
 mod spec;
+mod variables;
 
 pub use artifact::Artifact;
 pub use base::BasePin;
 pub use content::{Environment, FileContent};
+pub use features::Feature;
+pub use locked::LockedPackage;
 pub use lockfile::Lockfile;
+pub use options::{
+    Accelerator, BuildSource, Compatibility, Platform, Resources, SizeClass, SourceKind, Variants,
+};
+pub use packages::{Language, Manager, Packages, PythonPackages, Requirement, SystemPackages, normalised};
 pub use parse::{Format, SPEC_MAX};
+pub use pins::{PIP, PROTECTED, PinnedPackage};
 pub use request::{BuildId, BuildRequest};
 pub use spec::{BaseRef, BuildSecret, Commands, EnvironmentSpec, FileSpec, Metadata, SecretMount, Spec};
+pub use variables::InstallerVariables;
 
 use sha2::{Digest as _, Sha256};
 

@@ -1,7 +1,8 @@
 //! A build, checked when it is asked for.
 
-use super::{BasePin, Environment, EnvironmentSpec, Lockfile};
+use super::{BasePin, Environment, EnvironmentSpec, InstallerVariables, Lockfile, Requirement};
 use crate::{
+    contract::{LanguageFacts, LockedVersion},
     error::{Code, Error, Result},
     lifecycle::{Lifetime, Timestamp},
     names::RunId,
@@ -19,6 +20,7 @@ pub struct BuildRequest {
     lockfile: Lockfile,
     base: BasePin,
     secrets: SecretSet,
+    variables: InstallerVariables,
     lifetime: Lifetime,
 }
 
@@ -27,7 +29,8 @@ impl BuildRequest {
     ///
     /// # Errors
     /// [`Code::BuildSecretUnavailable`] naming each secret of the specification that has no value;
-    /// [`Code::SpecInvalid`] if a secret's value stands in the specification, or if the lifetime says nothing.
+    /// [`Code::SpecInvalid`] if a secret's value stands in the specification, or if the lockfile was resolved for
+    /// other packages than the specification names.
     pub fn new(
         environment: Environment,
         lockfile: Lockfile,
@@ -42,7 +45,23 @@ impl BuildRequest {
             return Err(Error::new(Code::BuildSecretUnavailable, words));
         }
         refuse_secrets_in_the_open(&environment, &secrets)?;
-        Ok(Self { id: BuildId::random(), environment, lockfile, base, secrets, lifetime: Lifetime::Session })
+        lockfile.check_for(environment.spec())?;
+        Ok(Self {
+            id: BuildId::random(),
+            environment,
+            lockfile,
+            base,
+            secrets,
+            variables: InstallerVariables::new(),
+            lifetime: Lifetime::Session,
+        })
+    }
+
+    /// Gives the build variables for its installers.
+    #[must_use]
+    pub fn with_installer_variables(mut self, variables: InstallerVariables) -> Self {
+        self.variables = variables;
+        self
     }
 
     /// Chooses until when the artifact may exist. Its name carries this, so that it cannot change later.
@@ -83,6 +102,36 @@ impl BuildRequest {
     /// The values of the build secrets.
     pub fn secrets(&self) -> &SecretSet {
         &self.secrets
+    }
+
+    /// Variables for installers, as secret as secrets are.
+    pub fn installer_variables(&self) -> &InstallerVariables {
+        &self.variables
+    }
+
+    /// What the Environment promises about its language: the versions that will do, and its direct dependencies as
+    /// they are locked.
+    pub fn language_facts(&self) -> Option<LanguageFacts> {
+        let spec = &self.spec().spec;
+        let version = spec.language.as_ref()?.specifiers().ok()?.to_string();
+        let locked = self.lockfile.by_name();
+        let versions = |name: &str| {
+            let packages = locked.get(name).map(Vec::as_slice).unwrap_or_default();
+            packages
+                .iter()
+                .map(|package| LockedVersion {
+                    version: package.version.clone(),
+                    marker: package.marker.clone(),
+                })
+                .collect()
+        };
+        let names = spec.packages.python.dependencies.iter().filter_map(|text| Requirement::parse(text).ok());
+        Some(LanguageFacts {
+            version,
+            packages: names
+                .map(|requirement| (requirement.name.clone(), versions(&requirement.name)))
+                .collect(),
+        })
     }
 
     /// Until when the artifact may exist.

@@ -7,7 +7,7 @@ use serde::{
     de::{Error as _, MapAccess, Visitor},
 };
 
-use super::{parse, sha256_hex};
+use super::{BuildSource, Compatibility, Language, Packages, Platform, Resources, parse, sha256_hex};
 use crate::{
     contract,
     error::{Code, Error, Result},
@@ -45,8 +45,17 @@ pub struct Metadata {
 pub struct Spec {
     /// The contract that a sandbox of it fulfils.
     pub contract: String,
+    /// The language that its sandboxes speak. Absent means a system without one: a shell and its programs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub language: Option<Language>,
     /// What it starts from.
     pub base: BaseRef,
+    /// The machine that it is for.
+    #[serde(skip_serializing_if = "is_default")]
+    pub platform: Platform,
+    /// What is installed.
+    #[serde(skip_serializing_if = "is_default")]
+    pub packages: Packages,
     /// Files that are put into it, in this order.
     pub files: Vec<FileSpec>,
     /// Variables of every command in the sandbox.
@@ -56,17 +65,43 @@ pub struct Spec {
     pub commands: Commands,
     /// Secrets that the build's commands may use, and that nothing may remember.
     pub build_secrets: Vec<BuildSecret>,
+    /// How large its sandboxes are.
+    #[serde(skip_serializing_if = "is_default")]
+    pub resources: Resources,
+    /// Where it must work.
+    #[serde(skip_serializing_if = "is_default")]
+    pub compatibility: Compatibility,
+    /// What it is built from.
+    #[serde(skip_serializing_if = "is_default")]
+    pub build: BuildSource,
+}
+
+impl Spec {
+    /// Whether anything must be resolved or installed.
+    pub fn needs_packages(&self) -> bool {
+        self.language.is_some() || self.packages != Packages::default()
+    }
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 impl Default for Spec {
     fn default() -> Self {
         Self {
             contract: contract::SANDBOX_V1.name.to_owned(),
+            language: None,
             base: BaseRef::default(),
+            platform: Platform::default(),
+            packages: Packages::default(),
             files: Vec::new(),
             env: BTreeMap::new(),
             commands: Commands::default(),
             build_secrets: Vec::new(),
+            resources: Resources::default(),
+            compatibility: Compatibility::default(),
+            build: BuildSource::default(),
         }
     }
 }
@@ -78,11 +113,14 @@ pub struct BaseRef {
     /// The base's name.
     #[serde(rename = "ref")]
     pub name: String,
+    /// Which state of it, for bases that are published in channels. A base that a driver has of its own has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub channel: Option<String>,
 }
 
 impl Default for BaseRef {
     fn default() -> Self {
-        Self { name: "host".into() }
+        Self { name: "host".into(), channel: None }
     }
 }
 
@@ -161,7 +199,18 @@ impl EnvironmentSpec {
 
     /// Whether the Environment names a language. The doctor and the checks ask about one only then.
     pub fn names_language(&self) -> bool {
-        false
+        self.spec.language.is_some()
+    }
+
+    /// The digest of all that a lockfile depends on: language, packages and apt packages. A lockfile names it, so
+    /// that one that was resolved for other packages is refused.
+    ///
+    /// # Errors
+    /// [`Code::Internal`] if the specification has no canonical form, which does not happen.
+    pub fn inputs_digest(&self) -> Result<String> {
+        canonical_digest(
+            &serde_json::json!({ "language": self.spec.language, "packages": self.spec.packages }),
+        )
     }
 
     /// The SHA-256 of the canonical JSON (RFC 8785) of the specification with its defaults filled in, in the form
@@ -170,11 +219,15 @@ impl EnvironmentSpec {
     /// # Errors
     /// [`Code::Internal`] if the specification has no canonical form, which does not happen.
     pub fn digest(&self) -> Result<String> {
-        let canonical = serde_json_canonicalizer::to_vec(self).map_err(|source| {
-            Error::new(Code::Internal, "the specification has no canonical form").with_source(source)
-        })?;
-        Ok(format!("sha256:{}", sha256_hex(&canonical)))
+        canonical_digest(self)
     }
+}
+
+fn canonical_digest(value: &impl Serialize) -> Result<String> {
+    let canonical = serde_json_canonicalizer::to_vec(value).map_err(|source| {
+        Error::new(Code::Internal, "the specification has no canonical form").with_source(source)
+    })?;
+    Ok(format!("sha256:{}", sha256_hex(&canonical)))
 }
 
 /// A map in which a repeated key is an error, where serde would let the last one win.

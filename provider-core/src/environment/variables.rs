@@ -1,0 +1,196 @@
+//! The caller's variables for installers: where packages come from, and how they are fetched.
+
+use std::{collections::BTreeMap, fmt};
+
+use url::Url;
+
+use crate::secret::{Secret, SecretSet};
+
+/// Variables of the caller that installers need while an Environment is resolved or built: `PIP_*`, `UV_*`,
+/// `SSL_CERT_*` and `*_PROXY`. They may hold passwords, so they are treated as secrets: given to the installer alone,
+/// never stored, never shown. Those that would change what is installed, or where, are left out.
+#[derive(Clone, Default)]
+pub struct InstallerVariables(BTreeMap<String, Secret>);
+
+/// Beginnings of names that are passed on.
+const PREFIXES: [&str; 3] = ["PIP_", "UV_", "SSL_CERT_"];
+/// Ends of names that are passed on, also in small letters.
+const SUFFIX: &str = "_PROXY";
+/// Variables that change what is installed, where, or with which Python. That is for the lockfile and the driver.
+const LEFT_OUT: [&str; 38] = [
+    "PIP_BREAK_SYSTEM_PACKAGES",
+    "PIP_BUILD",
+    "PIP_CACHE_DIR",
+    "PIP_CONSTRAINT",
+    "PIP_DRY_RUN",
+    "PIP_EDITABLE",
+    "PIP_FORCE_REINSTALL",
+    "PIP_IGNORE_INSTALLED",
+    "PIP_LOG",
+    "PIP_NO_DEPS",
+    "PIP_ONLY_BINARY",
+    "PIP_NO_BINARY",
+    "PIP_PLATFORM",
+    "PIP_PRE",
+    "PIP_PREFIX",
+    "PIP_PYTHON",
+    "PIP_PYTHON_VERSION",
+    "PIP_REPORT",
+    "PIP_REQUIRE_HASHES",
+    "PIP_REQUIRE_VIRTUALENV",
+    "PIP_REQUIREMENT",
+    "PIP_ROOT",
+    "PIP_SRC",
+    "PIP_TARGET",
+    "PIP_UPGRADE",
+    "PIP_USER",
+    "UV_BREAK_SYSTEM_PACKAGES",
+    "UV_BUILD_CONSTRAINT",
+    "UV_CACHE_DIR",
+    "UV_CONSTRAINT",
+    "UV_EXCLUDE_NEWER",
+    "UV_NO_BUILD",
+    "UV_OVERRIDE",
+    "UV_PRERELEASE",
+    "UV_PROJECT_ENVIRONMENT",
+    "UV_PYTHON",
+    "UV_RESOLUTION",
+    "UV_SYSTEM_PYTHON",
+];
+/// Variables of `pip` and what `uv` calls the same. A caller who has set up one of them has set up both.
+const TWINS: [(&str, &str); 6] = [
+    ("PIP_INDEX_URL", "UV_INDEX_URL"),
+    ("PIP_EXTRA_INDEX_URL", "UV_EXTRA_INDEX_URL"),
+    ("PIP_FIND_LINKS", "UV_FIND_LINKS"),
+    ("PIP_NO_INDEX", "UV_NO_INDEX"),
+    ("PIP_TRUSTED_HOST", "UV_INSECURE_HOST"),
+    ("PIP_CERT", "SSL_CERT_FILE"),
+];
+
+impl InstallerVariables {
+    /// No variables.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Those of these variables that installers may have. One of `pip` that `uv` has under another name gets that name
+    /// too, and the other way round, unless it is set.
+    pub fn of(variables: impl IntoIterator<Item = (String, String)>) -> Self {
+        let given = variables.into_iter().filter(|(name, value)| is_passed_on(name) && !value.contains('\0'));
+        let mut all: BTreeMap<String, Secret> =
+            given.map(|(name, value)| (name, Secret::new(value))).collect();
+        for (one, other) in TWINS.into_iter().flat_map(|(pip, uv)| [(pip, uv), (uv, pip)]) {
+            if let (Some(value), false) = (all.get(one).cloned(), all.contains_key(other)) {
+                all.insert(other.to_owned(), value);
+            }
+        }
+        Self(all)
+    }
+
+    /// The value of one.
+    pub fn get(&self, name: &str) -> Option<&Secret> {
+        self.0.get(name)
+    }
+
+    /// Names and values.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Secret)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value))
+    }
+
+    /// The passwords and tokens in the values, by the variables' names: what must not be shown, and must not be found
+    /// in an artifact. A plain address, path or number is none.
+    pub fn secrets(&self) -> SecretSet {
+        let mut secrets = SecretSet::new();
+        for (name, value) in self.iter() {
+            let parts = value.expose().split_whitespace().flat_map(credentials_of_address);
+            let named = ["PASSWORD", "TOKEN", "USERNAME"].iter().any(|word| name.ends_with(word));
+            let whole = named.then(|| value.expose().to_owned());
+            for (index, part) in parts.chain(whole).enumerate() {
+                // What is too short to be told from other text is not looked for.
+                let _ = secrets.insert(format!("{name}.{index}"), part);
+            }
+        }
+        secrets
+    }
+}
+
+fn is_passed_on(name: &str) -> bool {
+    let known =
+        PREFIXES.iter().any(|prefix| name.starts_with(prefix)) || name.to_ascii_uppercase().ends_with(SUFFIX);
+    let plain = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+    known && plain && !LEFT_OUT.contains(&name)
+}
+
+/// User and password of an address, as written and decoded.
+fn credentials_of_address(word: &str) -> Vec<String> {
+    let Some(authority) = word.split_once("://").and_then(|(_, rest)| {
+        let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+        authority.rsplit_once('@').map(|(user, _)| user)
+    }) else {
+        return Vec::new();
+    };
+    let mut parts: Vec<String> = authority.split(':').map(str::to_owned).collect();
+    if let Ok(url) = Url::parse(word) {
+        parts.extend(url.password().map(str::to_owned));
+        let decoded = |text: &str| {
+            url::form_urlencoded::parse(format!("a={text}").as_bytes())
+                .next()
+                .map(|(_, value)| value.into_owned())
+        };
+        parts.extend(parts.clone().iter().filter_map(|part| decoded(&part.replace('+', "%2B"))));
+    }
+    parts.sort();
+    parts.dedup();
+    parts
+}
+
+impl fmt::Debug for InstallerVariables {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("InstallerVariables").field(&self.0.keys()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(pairs: &[(&str, &str)]) -> InstallerVariables {
+        InstallerVariables::of(pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())))
+    }
+
+    #[test]
+    fn only_what_fetching_needs_is_passed_on() {
+        let variables = of(&[
+            ("PIP_INDEX_URL", "https://a.example/simple"),
+            ("UV_HTTP_TIMEOUT", "30"),
+            ("SSL_CERT_DIR", "/etc/ssl/certs"),
+            ("https_proxy", "http://proxy.example:3128"),
+            ("PIP_TARGET", "/somewhere"),
+            ("UV_PYTHON", "3.9"),
+            ("AWS_SECRET_ACCESS_KEY", "no"),
+            ("HOME", "/home/me"),
+        ]);
+        let names: Vec<_> = variables.iter().map(|(name, _)| name).collect();
+        assert_eq!(
+            names,
+            ["PIP_INDEX_URL", "SSL_CERT_DIR", "UV_HTTP_TIMEOUT", "UV_INDEX_URL", "https_proxy"]
+        );
+        let both = of(&[("PIP_INDEX_URL", "https://a.example"), ("UV_INDEX_URL", "https://b.example")]);
+        assert_eq!(both.get("UV_INDEX_URL").unwrap().expose(), "https://b.example");
+    }
+
+    #[test]
+    fn a75_passwords_of_addresses_are_secrets_and_plain_values_are_not() {
+        let variables = of(&[
+            ("PIP_EXTRA_INDEX_URL", "https://a.example https://someuser:can%21ary-4711@b.example/simple"),
+            ("UV_INDEX_OURS_PASSWORD", "canary-4712"),
+            ("SSL_CERT_FILE", "/etc/ssl/certs/ca-certificates.crt"),
+        ]);
+        let secrets = variables.secrets();
+        for shown in ["can%21ary-4711", "can!ary-4711", "canary-4712", "someuser"] {
+            assert_eq!(secrets.redact(shown), "[secret]", "{shown}");
+        }
+        assert_eq!(secrets.redact("/etc/ssl/certs https://a.example"), "/etc/ssl/certs https://a.example");
+        assert!(!format!("{variables:?}").contains("canary"));
+    }
+}
