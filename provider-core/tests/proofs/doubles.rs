@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use provider_core::{
     error::Code,
-    lifecycle::{Clock, Gate, Lifetime, Point, Session, SessionConfig, Side, Verb, sweep::SweepOptions},
+    lifecycle::{Gate, Point, Session, Side, Verb, sweep::SweepOptions},
     memory::{Call, Fault, FaultKind},
     provider::LaunchOptions,
     sandbox::Command,
@@ -155,7 +155,7 @@ pub(crate) fn double_everything() {
         assert!(block_on(session.close(CLOSE)).is_clean());
     });
     sessions_and_sweeps();
-    kept_things();
+    crate::kept::kept_things();
 }
 
 fn sessions_and_sweeps() {
@@ -236,43 +236,4 @@ fn sessions_and_sweeps() {
         assert_eq!(stage.world.created(), 4);
         drop(first);
     });
-}
-
-fn kept_things() {
-    let stage = Stage::new();
-    let session = stage.session();
-    let now = stage.clock.now();
-    let week = std::time::Duration::from_secs(7 * 24 * 3600);
-    let lasting = request().with_lifetime(Lifetime::Until(now.after(week)), now).expect("a lifetime");
-    let artifact = block_on(session.build(&stage.provider, lasting)).expect("an artifact");
-    let for_session = block_on(session.build(&stage.provider, request())).expect("an artifact");
-    let refused = block_on(for_session.keep("it is good")).expect_err("it was made for the session");
-    assert_eq!(refused.code(), Code::CapabilityUnsupported);
-    let artifact = block_on(artifact.keep("for the next run")).expect("kept");
-    let report = block_on(session.close(CLOSE));
-    assert_eq!((report.kept.len(), report.deleted.len()), (2, 2), "{report}");
-    assert_eq!(stage.ledgers(), 0, "kept rows outlive the ledger elsewhere");
-
-    let config: SessionConfig = stage.config();
-    let second = Session::open(config).expect("a session");
-    let sandbox =
-        block_on(second.launch(&stage.provider, &artifact, LaunchOptions::default())).expect("a launch");
-    assert!(block_on(second.close(CLOSE)).is_clean());
-    let looked = stage.sweep(SweepOptions::look());
-    assert_eq!(looked.kept.len(), 2, "what is kept is not shown: {looked:?}");
-    stage.clock.advance(std::time::Duration::from_secs(2 * 24 * 3600));
-    stage.sweep(SweepOptions::delete());
-    assert_eq!(stage.world.holdings().len(), 2, "a kept thing was swept before its stamp");
-    stage.clock.advance(week);
-    stage.sweep(SweepOptions::delete());
-    assert!(
-        stage.world.holdings().is_empty(),
-        "a kept thing outlived its stamp: {:?}",
-        stage.world.holdings()
-    );
-    let (kept, unreadable) = stage.state_folder().kept().expect("the kept things");
-    assert!(kept.is_empty() && unreadable == 0, "{kept:?}");
-    stage.assert_foreign_untouched();
-    drop((sandbox, Arc::clone(&stage.provider)));
-    tally::count("everything twice", "kept until its stamp, then swept", "cases");
 }

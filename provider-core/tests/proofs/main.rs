@@ -7,6 +7,7 @@ mod edges;
 mod faults;
 mod gates;
 mod hostile;
+mod kept;
 mod kills;
 mod stage;
 mod tally;
@@ -50,6 +51,7 @@ fn main() {
         proof("sloppy_lookups", doubles::sloppy_lookups),
         proof("edges", edges::edges),
         proof("double_everything", doubles::double_everything),
+        proof("kept_things_deleted_by_record", kept::deleted_by_record),
     ];
     let trials = trials.into_iter().chain(hostile::trials()).collect();
     gates::assert_every_step_has_a_table();

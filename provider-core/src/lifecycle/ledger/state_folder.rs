@@ -176,6 +176,9 @@ impl StateFolder {
     pub fn forget_kept(&self, thing: &ResourceRef) -> Result<()> {
         let forget = || -> io::Result<()> {
             let path = self.kept_file();
+            if !path.exists() {
+                return Ok(());
+            }
             let _lock = self.locked_kept_file()?;
             let text = std::fs::read_to_string(&path)?;
             let whole = text.rfind('\n').map_or("", |end| &text[..end]);

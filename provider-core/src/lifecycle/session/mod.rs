@@ -88,7 +88,13 @@ impl Session {
             let limit = provider.capabilities().build_deadline;
             let driver = Arc::clone(&provider);
             let work = move |creator| async move { driver.build(Arc::new(request), creator, progress).await };
-            let finish = move |built: Built| {
+            let finish = move |mut built: Built| {
+                // Whoever deletes the artifact by its record alone deletes these with it.
+                for made in &built.owned {
+                    if **made != built.artifact.thing && !built.artifact.intermediates.contains(made) {
+                        built.artifact.intermediates.push((**made).clone());
+                    }
+                }
                 let deeds = built.owned.into_iter().flat_map(Owned::into_deeds).collect();
                 Owned::new(built.artifact, deeds)
             };
