@@ -36,6 +36,7 @@
 //! - The network of a sandbox is this machine's.
 //! - The kernel is shared with the host. That is good against accidents, and no wall against hostile code.
 
+mod cache;
 pub mod config;
 pub mod engine;
 mod helper;
@@ -66,6 +67,7 @@ mod record;
 #[cfg(embedded)]
 mod sandbox;
 
+pub use cache::{CacheLimits, CacheReport, RemovedLayer};
 pub use config::LocalConfig;
 #[cfg(embedded)]
 pub use driver::LocalProvider;
