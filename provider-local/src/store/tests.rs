@@ -1,5 +1,6 @@
 //! Tests of the state folder alone, without boxes that run.
 
+mod content;
 mod hardening;
 
 use super::*;
