@@ -173,11 +173,10 @@ pub(crate) fn reusable(inner: &Inner, lock: &crate::store::LayerLock) -> Result<
     match store.discard_layer(lock) {
         Ok(_) => Ok(Reuse::Discarded(why)),
         Err(StoreError::LayerInUse { key, user }) => {
-            let words =
-                format!("the layer {key} of an earlier build is not what was built, and {user} uses it");
-            Err(error(Code::BuildFailed, words)
-                .with_advice(format!("delete {user}, and build again"))
-                .with_context("difference", why))
+            let words = format!(
+                "{user} uses the layer {key} of an earlier build, which is not what was built: {why}"
+            );
+            Err(error(Code::BuildFailed, words).with_advice(format!("delete {user}, and build again")))
         }
         Err(source) => Err(from_store(source)),
     }
