@@ -297,6 +297,8 @@ impl Provider for LocalProvider {
         builder::build(Arc::clone(&self.inner), request, creator, progress).await
     }
 
+    /// Refuses an artifact with a layer that is not what was built, as [`Code::ArtifactMissing`]. The first launch from
+    /// a layer reads all of it.
     async fn launch(
         &self,
         artifact: &Artifact,

@@ -193,7 +193,8 @@ pub(crate) fn a_cached_layer_that_differs_is_built_again() -> Outcome {
         assert_eq!(fs::read_to_string(&path).expect("a file"), "eata\n", "what is needed stays");
         first.close().await.expect("deleted");
 
-        let damages: [(&str, fn(&Path, &Path)); 4] = [
+        type Damage = fn(&Path, &Path);
+        let damages: [(&str, Damage); 4] = [
             ("content", |_, _| ()),
             ("meta.json", |layer, _| flip(&layer.join("meta.json"), "{")),
             ("manifest", |layer, _| fs::remove_file(layer.join("manifest")).expect("removed")),
