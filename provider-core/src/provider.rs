@@ -200,6 +200,17 @@ pub trait Builder {
     /// # Errors
     /// Errors of the connection. What the provider cannot tell is [`Existence::Unknown`], not an error.
     async fn exists(&self, artifact: &Artifact) -> Result<Existence>;
+
+    /// Compares what the provider stores of an artifact with what was built, without a launch: one finding for each
+    /// thing that differs, none if nothing does. It may read all of the artifact. A provider whose store cannot be
+    /// changed from outside answers none; that is the default.
+    ///
+    /// # Errors
+    /// Errors of the connection, or of the place where the artifact is stored.
+    async fn verify(&self, artifact: &Artifact) -> Result<Vec<Finding>> {
+        let _ = artifact;
+        Ok(Vec::new())
+    }
 }
 
 /// Verbs for taking things back. Each is one request; each may be sent again.

@@ -18,7 +18,7 @@ use provider_core::{
 };
 
 use crate::{
-    LocalConfig,
+    CacheLimits, CacheReport, LocalConfig,
     engine::{Engine, EngineConfig},
     errors::from_engine,
 };
@@ -50,7 +50,7 @@ impl LocalProvider {
     ///
     /// # Errors
     /// None.
-    pub fn collect_cache(&self) -> Result<u64> {
+    pub fn collect_cache(&self, _limits: &CacheLimits) -> Result<CacheReport> {
         match self.0 {}
     }
 

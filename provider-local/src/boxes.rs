@@ -15,7 +15,7 @@ use provider_core::{
 use crate::{
     blocking::blocking,
     driver::Inner,
-    engine::{Base, BoxPlan, Purpose, RunningBox, SecretBytes},
+    engine::{Base, BoxPlan, BuildInput, Purpose, RunningBox, SecretBytes},
     errors::{error, from_start},
     store::LayerKey,
 };
@@ -114,6 +114,8 @@ pub(crate) struct Shape {
     pub(crate) layers: Vec<LayerKey>,
     /// Files under `/run/secrets`.
     pub(crate) secrets: Vec<(String, Secret)>,
+    /// What a build box can read below `/run/inputs`.
+    pub(crate) inputs: Vec<BuildInput>,
     /// Folders that the box cannot change.
     pub(crate) reserved: Vec<String>,
     pub(crate) env_vars: Arc<BTreeMap<String, String>>,
@@ -125,6 +127,7 @@ impl fmt::Debug for Shape {
             .field("purpose", &self.purpose)
             .field("base", &self.base)
             .field("layers", &self.layers)
+            .field("inputs", &self.inputs)
             .finish_non_exhaustive()
     }
 }
@@ -137,6 +140,7 @@ impl Shape {
         };
         plan.journal = serde_json::json!({ "kind": intent.kind });
         plan.layers.clone_from(&self.layers);
+        plan.inputs.clone_from(&self.inputs);
         plan.reserved = self.reserved.iter().map(Into::into).collect();
         let bytes = |secret: &Secret| SecretBytes::new(secret.expose().as_bytes().to_vec());
         plan.secrets = self.secrets.iter().map(|(name, secret)| (name.clone(), bytes(secret))).collect();

@@ -23,7 +23,7 @@ use provider_core::{
 };
 
 use crate::{
-    LocalConfig,
+    CacheLimits, CacheReport, LocalConfig,
     bases::Bases,
     blocking::blocking,
     boxes::{Boxes, Standing},
@@ -31,8 +31,11 @@ use crate::{
     engine::{Engine, EngineConfig},
     errors::{ID, error, from_engine, from_store},
     keeper::Keeper,
-    launch, layers, reclaim, record,
+    launch,
+    layers::{self, Verified},
+    reclaim, record,
     sandbox::LocalSandbox,
+    store::{Collection, Layer},
 };
 
 /// The driver of this machine. Clones share it. When the last one and all handles of its sandboxes are dropped, the
@@ -49,6 +52,7 @@ pub(crate) struct Inner {
     pub(crate) bases: Bases,
     pub(crate) boxes: Boxes,
     pub(crate) keeper: Keeper,
+    pub(crate) verified: Verified,
     /// Whether ids in a box are this machine's: as root.
     pub(crate) real_ids: bool,
     account: String,
@@ -77,6 +81,7 @@ impl LocalProvider {
             capabilities: capabilities(real_ids),
             bases: Bases::new(config.bases),
             keeper: Keeper::new(boxes.clone()),
+            verified: Verified::default(),
             boxes,
             real_ids,
             engine,
@@ -117,20 +122,28 @@ impl LocalProvider {
     /// [`Code::MachineUnsuitable`] if the state folder cannot be read.
     pub fn cached_layers(&self) -> Result<(usize, u64)> {
         let layers = self.inner.engine.store().layers().map_err(from_store)?;
-        let bytes = layers.iter().map(crate::store::Layer::size).sum();
+        let bytes = layers.iter().map(Layer::size).sum();
         Ok((layers.len(), bytes))
     }
 
-    /// Removes the layers that no artifact needs and nobody uses, and says how many bytes they took. They are cache:
-    /// a build makes them again. What killed processes left goes too. Blocks.
+    /// Removes the layers that no artifact needs and nobody uses, as far as the limits allow, and says which stay and
+    /// why. They are cache: a build makes them again. What killed processes left goes too, unless this only looks.
+    /// Blocks.
+    ///
+    /// A layer is used by a box that stands on it, and by a build from its look for the layer until its record names
+    /// it.
     ///
     /// # Errors
     /// [`Code::MachineUnsuitable`] if the state folder cannot be used, or a record in it cannot be read, since it may
     /// name any layer.
-    pub fn collect_cache(&self) -> Result<u64> {
-        let collected = self.inner.engine.store().collect(&[]).map_err(from_store)?;
-        self.inner.engine.reap().map_err(from_engine)?;
-        Ok(collected.bytes)
+    pub fn collect_cache(&self, limits: &CacheLimits) -> Result<CacheReport> {
+        let wishes =
+            Collection { unused_for: limits.older_than, only_look: limits.dry_run, ..Collection::default() };
+        let collected = self.inner.engine.store().collect_with(&wishes).map_err(from_store)?;
+        if !limits.dry_run {
+            self.inner.engine.reap().map_err(from_engine)?;
+        }
+        Ok(CacheReport::new(limits, collected))
     }
 }
 
@@ -191,15 +204,24 @@ impl Builder for LocalProvider {
         artifact.check_for(self)?;
         let (inner, artifact) = (Arc::clone(&self.inner), artifact.clone());
         let (layers, body) = blocking(move || record::load(&inner.engine, &artifact)).await?;
-        let layers: Vec<&str> = layers.iter().map(crate::store::LayerKey::as_str).collect();
+        let keys: Vec<&str> = layers.iter().map(|layer| layer.key().as_str()).collect();
+        let digests: Vec<&str> = layers.iter().map(Layer::digest).collect();
         Ok(BTreeMap::from([
             ("environment".to_owned(), body.environment),
             ("contract".to_owned(), body.contract),
             ("base".to_owned(), body.base),
             ("base fingerprint".to_owned(), body.base_fingerprint),
             ("lockfile digest".to_owned(), body.lockfile_digest),
-            ("layers".to_owned(), layers.join(" ")),
+            ("layers".to_owned(), keys.join(" ")),
+            ("layer digests".to_owned(), digests.join(" ")),
         ]))
+    }
+
+    /// Reads the record and all layers of the artifact. Cancel safe.
+    async fn verify(&self, artifact: &Artifact) -> Result<Vec<Finding>> {
+        artifact.check_for(self)?;
+        let (inner, artifact) = (Arc::clone(&self.inner), artifact.clone());
+        blocking(move || layers::verify(&inner, &artifact)).await
     }
 
     /// Cancel safe.
@@ -275,6 +297,8 @@ impl Provider for LocalProvider {
         builder::build(Arc::clone(&self.inner), request, creator, progress).await
     }
 
+    /// Refuses an artifact with a layer that is not what was built, as [`Code::ArtifactMissing`]. The first launch from
+    /// a layer reads all of it.
     async fn launch(
         &self,
         artifact: &Artifact,

@@ -52,7 +52,8 @@ pub(crate) fn from_store(source: StoreError) -> Error {
         StoreError::BadName { .. } => Code::SpecInvalid,
         StoreError::BoxExists { .. } => Code::NameTaken,
         StoreError::NoLayer { .. } => Code::ArtifactMissing,
-        StoreError::Locked { .. } => Code::WrongState,
+        StoreError::Locked { .. } | StoreError::LayerInUse { .. } => Code::WrongState,
+        StoreError::Unfit { .. } => Code::BuildFailed,
         StoreError::Io { .. }
         | StoreError::ForeignOwner { .. }
         | StoreError::NotOurs { .. }

@@ -16,7 +16,7 @@ use crate::{
     driver::Inner,
     engine::Purpose,
     errors::{again_as, error},
-    record,
+    layers, record,
     sandbox::LocalSandbox,
 };
 
@@ -55,6 +55,7 @@ pub(crate) async fn launch(
 fn shape(inner: &Inner, artifact: &Artifact, options: LaunchOptions) -> Result<Shape> {
     let (layers, body) = record::load(&inner.engine, artifact)?;
     let base = inner.bases.unchanged(&inner.engine, &body.base, &body.base_fingerprint)?;
+    layers::use_for_launch(inner, artifact, &layers)?;
     let mut env_vars = SANDBOX_V1.base_env_vars();
     env_vars.extend(artifact.env_vars.clone());
     env_vars.extend(options.env_vars);
@@ -68,8 +69,9 @@ fn shape(inner: &Inner, artifact: &Artifact, options: LaunchOptions) -> Result<S
     Ok(Shape {
         purpose: Purpose::Run,
         base,
-        layers,
+        layers: layers.iter().map(|layer| layer.key().clone()).collect(),
         secrets: Vec::new(),
+        inputs: Vec::new(),
         reserved: vec![SANDBOX_V1.reserved_path.to_owned()],
         env_vars: Arc::new(env_vars),
     })

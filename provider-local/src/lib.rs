@@ -26,6 +26,17 @@
 //! # }
 //! ```
 //!
+//! # Layers
+//!
+//! An artifact is a record that names layers, and the digest of each layer's content is part of the artifact's
+//! reference. A process compares a layer with its digest before it first launches from it or builds on it, unless it
+//! has just built it; an artifact with a layer that differs is refused, and a cached layer that differs is built again.
+//! [`Builder::verify`](provider_core::provider::Builder::verify) compares all layers of an artifact at any time, and
+//! names what differs. What changes later than that comparison, the process does not see by itself.
+//!
+//! Layers stay as cache when their artifacts are deleted. [`LocalProvider::collect_cache`] removes those that nothing
+//! needs.
+//!
 //! # What it cannot do
 //!
 //! - A sandbox does not outlive the process that launched it, by whatever death; so it cannot be kept, and only this
@@ -36,6 +47,7 @@
 //! - The network of a sandbox is this machine's.
 //! - The kernel is shared with the host. That is good against accidents, and no wall against hostile code.
 
+mod cache;
 pub mod config;
 pub mod engine;
 mod helper;
@@ -66,6 +78,7 @@ mod record;
 #[cfg(embedded)]
 mod sandbox;
 
+pub use cache::{CacheLimits, CacheReport, RemovedLayer};
 pub use config::LocalConfig;
 #[cfg(embedded)]
 pub use driver::LocalProvider;

@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 use crate::{
     engine::Engine,
     errors::{error, from_store},
-    store::{LayerKey, Record, StoreError},
+    store::{Layer, LayerKey, Record, StoreError},
 };
 
 /// The version of the record's form.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// What this driver writes into a record. No secrets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,10 +26,13 @@ pub(crate) struct Body {
     pub(crate) base_fingerprint: String,
     pub(crate) spec_digest: String,
     pub(crate) lockfile_digest: String,
+    /// The digests of the layers' manifests, in the order of the layers.
+    manifests: Vec<String>,
 }
 
 impl Body {
-    pub(crate) fn of(request: &BuildRequest) -> Result<Self> {
+    /// What is to be remembered of a build with these layers, the lowest first.
+    pub(crate) fn of(request: &BuildRequest, layers: &[Layer]) -> Result<Self> {
         Ok(Self {
             version: VERSION,
             environment: request.spec().metadata.name.clone(),
@@ -38,15 +41,16 @@ impl Body {
             base_fingerprint: request.base().fingerprint().to_owned(),
             spec_digest: request.spec().digest()?,
             lockfile_digest: request.lockfile().digest().to_owned(),
+            manifests: layers.iter().map(|layer| layer.digest().to_owned()).collect(),
         })
     }
 
-    /// The record with these layers, the lowest first.
-    pub(crate) fn record(&self, layers: &[LayerKey]) -> Result<Record> {
+    /// The record with the same layers.
+    pub(crate) fn record(&self, layers: &[Layer]) -> Result<Record> {
         let body = serde_json::to_value(self).map_err(|source| {
             error(Code::Internal, "the record of the artifact has no form").with_source(source)
         })?;
-        Ok(Record { layers: layers.to_vec(), body })
+        Ok(Record { layers: layers.iter().map(|layer| layer.key().clone()).collect(), body })
     }
 }
 
@@ -61,11 +65,25 @@ pub(crate) fn reference(name: &str, record: &Record) -> Result<String> {
     Ok(format!("{name}@sha256:{}", sha256_hex(&text)))
 }
 
+/// A layer, and the digest of its manifest.
+pub(crate) type Pinned = (LayerKey, String);
+
 /// A record as it was built, with all its layers. Blocks.
 ///
 /// # Errors
-/// [`Code::ArtifactMissing`] if it or a layer is gone, or if it does not say what it said when it was built.
-pub(crate) fn load(engine: &Engine, artifact: &Artifact) -> Result<(Vec<LayerKey>, Body)> {
+/// [`Code::ArtifactMissing`] if it or a layer is gone, or if one of them does not say what it said when it was built.
+/// What is in the layers is not looked at.
+pub(crate) fn load(engine: &Engine, artifact: &Artifact) -> Result<(Vec<Layer>, Body)> {
+    let (stack, body) = read(engine, artifact)?;
+    let layers = stack.iter().map(|(key, digest)| layer(engine, artifact, key, digest));
+    Ok((layers.collect::<Result<_>>()?, body))
+}
+
+/// A record as it was built, and what it says about its layers. Blocks.
+///
+/// # Errors
+/// [`Code::ArtifactMissing`] if it is gone, of another version, or does not say what it said when it was built.
+pub(crate) fn read(engine: &Engine, artifact: &Artifact) -> Result<(Vec<Pinned>, Body)> {
     let (name, reference_says) = (&artifact.thing.id, &artifact.reference);
     let record = match engine.store().record(name) {
         Ok(Some(record)) => record,
@@ -78,20 +96,38 @@ pub(crate) fn load(engine: &Engine, artifact: &Artifact) -> Result<(Vec<LayerKey
     if reference(name, &record)? != *reference_says {
         return Err(missing(artifact, "its record is not the one that was built"));
     }
-    let body: Body = serde_json::from_value(record.body)
-        .map_err(|source| missing(artifact, "its record is of another version").with_source(source))?;
-    if body.version != VERSION {
-        return Err(missing(artifact, "its record is of another version"));
+    let of_another_version = || missing(artifact, "its record is of another version of this driver");
+    if record.body["version"] != VERSION {
+        return Err(of_another_version());
     }
-    for key in &record.layers {
-        if engine.store().layer(key).map_err(from_store)?.is_none() {
-            return Err(missing(artifact, "one of its layers is gone").with_context("layer", key.as_str()));
-        }
+    let body: Body =
+        serde_json::from_value(record.body).map_err(|source| of_another_version().with_source(source))?;
+    if body.manifests.len() != record.layers.len() {
+        return Err(of_another_version());
     }
-    Ok((record.layers, body))
+    let stack = record.layers.into_iter().zip(body.manifests.iter().cloned()).collect();
+    Ok((stack, body))
 }
 
-fn missing(artifact: &Artifact, why: &str) -> Error {
+/// One of the layers that a record names. Blocks.
+///
+/// # Errors
+/// [`Code::ArtifactMissing`] if it is gone or another one.
+pub(crate) fn layer(engine: &Engine, artifact: &Artifact, key: &LayerKey, digest: &str) -> Result<Layer> {
+    let missing = |why: &str| missing(artifact, why).with_context("layer", key.as_str());
+    match engine.store().layer(key) {
+        Ok(Some(layer)) if layer.digest() == digest => Ok(layer),
+        Ok(Some(_)) => Err(missing("the meta.json of one of its layers is not the one that was built")),
+        Ok(None) => Err(missing("one of its layers is gone")),
+        Err(source @ StoreError::Unreadable { .. }) => {
+            Err(missing("the meta.json of one of its layers cannot be understood").with_source(source))
+        }
+        Err(source) => Err(from_store(source)),
+    }
+}
+
+/// An artifact that cannot be used.
+pub(crate) fn missing(artifact: &Artifact, why: &str) -> Error {
     error(Code::ArtifactMissing, format!("the artifact {artifact} cannot be used: {why}"))
         .with_advice("build it again")
 }

@@ -11,8 +11,9 @@ use crate::{
     store::LayerKey,
 };
 
-/// Changes when the same step would make another content: with the engine's mask and the driver's files.
-const LAYOUT: u32 = 1;
+/// Changes when the same step would make another content, and with the form of layers: with the engine's mask, the
+/// driver's files and the manifest.
+const LAYOUT: u32 = 2;
 
 /// All that a layer's content depends on. It holds no value of a secret.
 pub(super) struct Parts<'a> {

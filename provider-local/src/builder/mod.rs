@@ -24,8 +24,9 @@ use crate::{
     driver::Inner,
     engine::{Base, Purpose},
     errors::{again_as, error, from_engine, from_store},
-    layers, record,
-    store::{LayerKey, LayerLock, StoreError},
+    layers::{self, Reuse},
+    record,
+    store::{Layer, LayerKey, LayerLock, StoreError},
 };
 use steps::Step;
 
@@ -66,7 +67,7 @@ pub(crate) fn findings(inner: &Inner, spec: &EnvironmentSpec) -> Vec<Finding> {
 /// The layers of one build so far. Their locks are held until the record was put, so that no collection takes a layer
 /// away in between.
 struct Stack {
-    keys: Vec<LayerKey>,
+    layers: Vec<Layer>,
     locks: Vec<Arc<LayerLock>>,
 }
 
@@ -83,24 +84,25 @@ pub(crate) async fn build(
     progress: Progress,
 ) -> Result<Built> {
     let base = pinned_base(&inner, &request).await?;
-    let mut stack = Stack { keys: Vec::new(), locks: Vec::new() };
+    let mut stack = Stack { layers: Vec::new(), locks: Vec::new() };
     for step in Step::of(&request)? {
         progress.stage(step.name());
         let parts = key::Parts {
             real_ids: inner.real_ids,
             base: request.base().fingerprint(),
-            parent: stack.keys.last(),
+            parent: stack.layers.last().map(Layer::key),
             step: step.parts(),
         };
         let key = parts.key()?;
         let lock = lock(&inner, &key, &progress).await?;
-        if is_built(&inner, &key).await? {
-            progress.log(format!("{}: a layer that was built before is used", step.name()));
-        } else {
-            let work = Work { inner: &inner, creator: &creator, progress: &progress, base: &base };
-            work.build_layer(step, &stack.keys, Arc::clone(&lock)).await?;
-        }
-        stack.keys.push(key);
+        let layer = match reusable(&inner, step.name(), &lock, &progress).await? {
+            Some(layer) => layer,
+            None => {
+                let work = Work { inner: &inner, creator: &creator, progress: &progress, base: &base };
+                work.build_layer(step, &stack.layers, Arc::clone(&lock)).await?
+            }
+        };
+        stack.layers.push(layer);
         stack.locks.push(lock);
     }
     // What changed meanwhile below the layers would not be what the record says.
@@ -116,7 +118,7 @@ async fn publish(
     creator: Creator,
     stack: Stack,
 ) -> Result<Built> {
-    let record = Arc::new(record::Body::of(&request)?.record(&stack.keys)?);
+    let record = Arc::new(record::Body::of(&request, &stack.layers)?.record(&stack.layers)?);
     let (store, putting) = (inner.engine.store().clone(), Arc::clone(&record));
     let locks = Arc::new(stack.locks);
     let thing = creator
@@ -178,9 +180,27 @@ async fn lock(inner: &Arc<Inner>, key: &LayerKey, progress: &Progress) -> Result
     }
 }
 
-async fn is_built(inner: &Arc<Inner>, key: &LayerKey) -> Result<bool> {
-    let (store, key) = (inner.engine.store().clone(), key.clone());
-    blocking(move || Ok(store.layer(&key).map_err(from_store)?.is_some())).await
+/// The layer of an earlier build, if there is one and it is still what was built.
+async fn reusable(
+    inner: &Arc<Inner>,
+    step: &str,
+    lock: &Arc<LayerLock>,
+    progress: &Progress,
+) -> Result<Option<Layer>> {
+    let (looking, lock) = (Arc::clone(inner), Arc::clone(lock));
+    match blocking(move || layers::reusable(&looking, &lock)).await? {
+        Reuse::None => Ok(None),
+        Reuse::Layer(layer) => {
+            progress.log(format!("{step}: a layer that was built before is used"));
+            Ok(Some(layer))
+        }
+        Reuse::Discarded(why) => {
+            progress.log(format!(
+                "{step}: the layer of an earlier build is not what was built, and is built again: {why}"
+            ));
+            Ok(None)
+        }
+    }
 }
 
 /// What the layers of one build share.
@@ -193,12 +213,13 @@ struct Work<'a> {
 
 impl Work<'_> {
     /// Makes one layer in a build box of its own, which is gone when this returns, or going if a step failed.
-    async fn build_layer(&self, step: Step, below: &[LayerKey], lock: Arc<LayerLock>) -> Result<()> {
+    async fn build_layer(&self, step: Step, below: &[Layer], lock: Arc<LayerLock>) -> Result<Layer> {
         let shape = Arc::new(Shape {
             purpose: Purpose::Build,
             base: self.base.clone(),
-            layers: below.to_vec(),
+            layers: below.iter().map(|layer| layer.key().clone()).collect(),
             secrets: step.secret_files(),
+            inputs: Vec::new(),
             reserved: Vec::new(),
             env_vars: Arc::new(BTreeMap::new()),
         });
@@ -215,17 +236,12 @@ impl Work<'_> {
             })?;
         let running = self.inner.boxes.held(&owned.id)?.running;
         let meta = layers::meta(step.name(), step.is_private());
-        let mut made = step.run(self.inner, &running, self.progress).await;
-        if made.is_ok() {
-            made = blocking(move || {
-                let published = running.publish(&lock, meta).map_err(from_engine);
-                published.map(drop)
-            })
-            .await;
-        }
         // After a failure the step's own error is what the caller waits for, so the guard is only dropped: the session
         // deletes the box in the background, and its close reports one that does not go away.
-        made?;
-        owned.close().await
+        step.run(self.inner, &running, self.progress).await?;
+        let layer = blocking(move || running.publish(&lock, meta).map_err(from_engine)).await?;
+        self.inner.verified.add(&layer);
+        owned.close().await?;
+        Ok(layer)
     }
 }

@@ -77,18 +77,51 @@ fn check(plan: &BoxPlan, shared: &Shared) -> Result<(), EngineError> {
         }
     }
     for (name, _) in &plan.secrets {
-        let fits =
-            !name.is_empty() && name.len() <= 255 && !name.starts_with('.') && !name.contains(['/', '\0']);
-        if !fits {
+        if !is_file_name(name) {
             return bad(format!(
                 "{name:?} cannot be the name of a secret: it must be a file name without a dot in front"
             ));
         }
     }
+    check_inputs(plan)?;
     if shared.facts.uid == 0 && plan.purpose == super::Purpose::Run && plan.identity.uid == 0 {
         return bad("a run box has no identity of user 0, which would be this machine's root".to_owned());
     }
     Ok(())
+}
+
+fn check_inputs(plan: &BoxPlan) -> Result<(), EngineError> {
+    /// The helper has room for some more.
+    const MOST: usize = 32;
+    let bad = |what: String| Err(EngineError::BadInput { what });
+    if plan.purpose == super::Purpose::Run && !plan.inputs.is_empty() {
+        return bad(
+            "a run box has no build inputs: only a build box can read files of this machine".to_owned()
+        );
+    }
+    if plan.inputs.len() > MOST {
+        return bad(format!("{} build inputs are too many: {MOST} are possible", plan.inputs.len()));
+    }
+    for (index, input) in plan.inputs.iter().enumerate() {
+        let name = &input.name;
+        if !is_file_name(name) {
+            return bad(format!(
+                "{name:?} cannot be the name of a build input: it must be a file name without a dot in front"
+            ));
+        }
+        if plan.inputs.iter().take(index).any(|other| other.name == *name) {
+            return bad(format!("two build inputs have the name {name:?}; give each its own"));
+        }
+        if !input.path.is_absolute() {
+            let path = input.path.display();
+            return bad(format!("the path {path} of the build input {name:?} is not absolute"));
+        }
+    }
+    Ok(())
+}
+
+fn is_file_name(name: &str) -> bool {
+    !name.is_empty() && name.len() <= 255 && !name.starts_with('.') && !name.contains(['/', '\0'])
 }
 
 /// The helper between its start and "ready". Dropping it kills it, and waits until it is dead.

@@ -54,7 +54,8 @@ pub use plan::BoxPlan;
 #[doc(hidden)]
 pub use plan::Fault;
 pub use plan::{
-    Base, EngineConfig, ExecSpec, Exit, Identity, Isolation, Need, Purpose, SecretBytes, SignalScope, Stdin,
+    Base, BuildInput, EngineConfig, ExecSpec, Exit, Identity, Isolation, Need, Purpose, SecretBytes,
+    SignalScope, Stdin,
 };
 #[cfg(embedded)]
 pub use process::{ExitWait, Process};

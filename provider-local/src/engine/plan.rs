@@ -119,6 +119,22 @@ impl fmt::Debug for SecretBytes {
     }
 }
 
+/// A file or folder of this machine that a build box can read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BuildInput {
+    /// Its name below `/run/inputs`: a file name without a dot in front, of at most 255 bytes.
+    pub name: String,
+    /// Where it is on this machine, absolute. A link is followed.
+    pub path: PathBuf,
+}
+
+impl BuildInput {
+    /// This file or folder under this name.
+    pub fn new(name: impl Into<String>, path: impl Into<PathBuf>) -> Self {
+        Self { name: name.into(), path: path.into() }
+    }
+}
+
 /// Everything about a box that is decided before it starts.
 #[cfg(embedded)]
 #[derive(Debug)]
@@ -145,6 +161,9 @@ pub struct BoxPlan {
     /// Files under `/run/secrets`, by name; readable for `identity` alone, in memory alone, and never part of
     /// a layer.
     pub secrets: Vec<(String, SecretBytes)>,
+    /// What a build box gets of this machine below `/run/inputs`, at most 32 files or folders, whatever else of this
+    /// machine is hidden. Nobody in the box can change them, and they are never part of a layer. A run box gets none.
+    pub inputs: Vec<BuildInput>,
 }
 
 #[cfg(embedded)]
@@ -163,6 +182,7 @@ impl BoxPlan {
             hostname: "sandbox".to_owned(),
             reserved: Vec::new(),
             secrets: Vec::new(),
+            inputs: Vec::new(),
         }
     }
 

@@ -95,6 +95,20 @@ pub enum StoreError {
         /// The state folder.
         path: PathBuf,
     },
+    /// What a build made cannot be a layer.
+    #[error("what was built cannot become a layer: {reason}; change what the build does")]
+    Unfit {
+        /// Why.
+        reason: String,
+    },
+    /// A layer would have to go, and is needed.
+    #[error("the layer {key:?} is used by {user}; end or delete that first")]
+    LayerInUse {
+        /// The key.
+        key: String,
+        /// The record, or the box.
+        user: String,
+    },
     /// Somebody else holds a lock for longer than the caller would wait.
     #[error("{} is locked by another process or task; wait for it, or end it", path.display())]
     Locked {

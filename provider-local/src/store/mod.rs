@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! VERSION  owner-id  collect.lock  reap.lock
-//! layer/<key>/{fs,meta.json}   layer/<key>.lock    built layers, immutable, published by one rename
+//! layer/<key>/{fs,manifest,meta.json,used}         built layers, immutable, published by one rename
+//! layer/<key>.lock                                 who builds or looks for that layer
 //! art/<name>.json                                  records of the driver, which name the layers they need
 //! box/<id>/{lock,journal.json,up,work,root}        one for each box
 //! tmp/  trash/  bin/                               on the way in and out; the helper as a file, where needed
@@ -13,6 +14,9 @@
 //! no process numbers are needed. A box is made aside in `tmp`, locked, and renamed; it leaves by a rename to
 //! `trash`. Whatever moment a process is killed at, [`Store::reap`] of any later process removes the rest.
 //!
+//! The manifest of a layer lists all that is in it with digests. Its own digest stands in `meta.json`, and wherever
+//! the driver writes it; [`Store::verify_layer`] compares the layer with it.
+//!
 //! Functions here block for the time of a few file operations, and are safe to call from several threads and
 //! processes.
 
@@ -21,9 +25,12 @@ mod boxes;
 mod error;
 mod files;
 mod layers;
+mod listing;
+mod manifest;
 mod records;
 mod sweep;
 mod tree;
+mod verify;
 
 #[cfg(test)]
 mod tests;
@@ -32,7 +39,8 @@ pub use boxes::{BoxEntry, Removal};
 pub use error::StoreError;
 pub use layers::{Layer, LayerKey, LayerLock};
 pub use records::Record;
-pub use sweep::{Collected, Reaped};
+pub use sweep::{Collected, Collection, Reaped};
+pub use verify::{Difference, Differences};
 
 pub(crate) use boxes::{BoxDir, Journal};
 pub(crate) use files::{is_there, make_dir, make_dir_with_mode, unique};

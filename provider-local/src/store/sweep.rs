@@ -2,9 +2,10 @@
 
 use super::boxes::check_id;
 use super::files::{self, Held, Want};
-use super::{LayerKey, Removal, Store, StoreError};
-use std::collections::HashSet;
+use super::{LayerKey, LayerLock, Removal, Store, StoreError};
+use std::collections::HashMap;
 use std::path::Path;
+use std::time::{Duration, SystemTime};
 
 /// What a reap did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,14 +19,39 @@ pub struct Reaped {
     pub others: usize,
 }
 
+/// What a collection is to do.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Collection<'a> {
+    /// Layers that stay, beside those that are needed.
+    pub in_use: &'a [LayerKey],
+    /// Only what was not used for this long goes. What was used at a time yet to come was used just now.
+    pub unused_for: Option<Duration>,
+    /// Nothing is removed: what would go is told as removed.
+    pub only_look: bool,
+}
+
 /// What a collection did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Collected {
-    /// The layers that were removed.
-    pub layers: Vec<LayerKey>,
-    /// The disk space that they took, in bytes.
+    /// The layers that were removed, each with the disk space that it took, in bytes.
+    pub layers: Vec<(LayerKey, u64)>,
+    /// The disk space that they all took.
     pub bytes: u64,
+    /// Layers that stay since a record names them.
+    pub recorded: Vec<LayerKey>,
+    /// Layers that stay since a box stands on them, a builder has locked them, or the caller asked for it.
+    pub busy: Vec<LayerKey>,
+    /// Layers that stay since they were used of late.
+    pub recent: Vec<LayerKey>,
+}
+
+/// Why a layer stays.
+#[derive(Clone, Debug)]
+enum Need {
+    Record(String),
+    Box(String),
+    Caller,
 }
 
 impl Store {
@@ -99,37 +125,119 @@ impl Store {
     /// not list.
     ///
     /// # Errors
-    /// [`StoreError::Locked`] when another process does not let go of the layers for seconds; a record that cannot be read (then nothing is removed, since it may name any layer), or the system
-    /// refuses.
+    /// As for [`Store::collect_with`].
     pub fn collect(&self, in_use: &[LayerKey]) -> Result<Collected, StoreError> {
-        let mut trashed = Vec::new();
+        self.collect_with(&Collection { in_use, ..Collection::default() })
+    }
+
+    /// As [`Store::collect`], with further wishes.
+    ///
+    /// # Errors
+    /// [`StoreError::Locked`] when another process does not let go of the layers for seconds; a record that cannot
+    /// be read (then nothing is removed, since it may name any layer), or the system refuses.
+    pub fn collect_with(&self, wishes: &Collection<'_>) -> Result<Collected, StoreError> {
         let mut collected = Collected::default();
+        let mut going = Vec::new();
         {
             let _deciding = Held::wait(&self.path("collect.lock"), Want::Exclusive)?;
-            let mut needed: HashSet<LayerKey> = in_use.iter().cloned().collect();
-            needed.extend(self.records()?.into_iter().flat_map(|(_, record)| record.layers));
-            needed
-                .extend(self.boxes()?.into_iter().filter(|entry| entry.busy).flat_map(|entry| entry.layers));
+            let mut needs = self.needs()?;
+            for key in wishes.in_use {
+                needs.entry(key.clone()).or_insert(Need::Caller);
+            }
             for key in self.layer_keys()? {
-                if needed.contains(&key) {
-                    continue;
+                match needs.get(&key) {
+                    Some(Need::Record(_)) => collected.recorded.push(key),
+                    Some(Need::Box(_) | Need::Caller) => collected.busy.push(key),
+                    None => self.collect_one(key, wishes, &mut collected, &mut going)?,
                 }
-                let lock = self.lock_path(&key);
-                let Some(_held) = self.try_lock(&lock)? else {
-                    continue;
-                };
-                if let Some(path) = self.to_trash(&self.path("layer").join(key.as_str()))? {
-                    trashed.push(path);
-                    collected.layers.push(key);
-                }
-                std::fs::remove_file(&lock).map_err(|error| StoreError::io("remove", &lock, error))?;
             }
         }
-        for path in trashed {
-            collected.bytes = collected.bytes.saturating_add(files::tree_size(&path));
-            files::remove_tree(&path)?;
+        for (key, path) in going {
+            let bytes = files::tree_size(&path);
+            collected.bytes = collected.bytes.saturating_add(bytes);
+            collected.layers.push((key, bytes));
+            if !wishes.only_look {
+                files::remove_tree(&path)?;
+            }
         }
         Ok(collected)
+    }
+
+    /// Moves a layer that nothing needs away, unless a builder has it or it was used of late.
+    fn collect_one(
+        &self,
+        key: LayerKey,
+        wishes: &Collection<'_>,
+        collected: &mut Collected,
+        going: &mut Vec<(LayerKey, std::path::PathBuf)>,
+    ) -> Result<(), StoreError> {
+        let (lock, layer) = (self.lock_path(&key), self.layer_path(&key));
+        if wishes.only_look {
+            if Self::is_locked(&lock)? {
+                collected.busy.push(key);
+            } else if self.is_recent(&key, wishes) {
+                collected.recent.push(key);
+            } else if files::is_there(&layer) {
+                going.push((key, layer));
+            }
+            return Ok(());
+        }
+        let Some(_held) = self.try_lock(&lock)? else {
+            collected.busy.push(key);
+            return Ok(());
+        };
+        if self.is_recent(&key, wishes) {
+            collected.recent.push(key);
+            return Ok(());
+        }
+        if let Some(path) = self.to_trash(&layer)? {
+            going.push((key, path));
+        }
+        std::fs::remove_file(&lock).map_err(|error| StoreError::io("remove", &lock, error))
+    }
+
+    fn is_recent(&self, key: &LayerKey, wishes: &Collection<'_>) -> bool {
+        let Some((wanted, used)) = wishes.unused_for.zip(self.last_use(key)) else {
+            return false;
+        };
+        SystemTime::now().duration_since(used).unwrap_or_default() < wanted
+    }
+
+    /// What the records and the busy boxes need, each with one of those that need it.
+    fn needs(&self) -> Result<HashMap<LayerKey, Need>, StoreError> {
+        let mut needs = HashMap::new();
+        for entry in self.boxes()?.into_iter().filter(|entry| entry.busy) {
+            needs.extend(entry.layers.into_iter().map(|key| (key, Need::Box(entry.id.clone()))));
+        }
+        for (name, record) in self.records()? {
+            needs.extend(record.layers.into_iter().map(|key| (key, Need::Record(name.clone()))));
+        }
+        Ok(needs)
+    }
+
+    /// Removes what is there under the key of a lock, such as a layer that is not what was built; says whether
+    /// something was.
+    ///
+    /// # Errors
+    /// [`StoreError::LayerInUse`] when a record names it or a busy box stands on it, and nothing is removed then;
+    /// else as for [`Store::collect_with`].
+    pub fn discard_layer(&self, lock: &LayerLock) -> Result<bool, StoreError> {
+        let trashed = {
+            let _deciding = Held::wait(&self.path("collect.lock"), Want::Exclusive)?;
+            let user = match self.needs()?.remove(lock.key()) {
+                Some(Need::Record(name)) => Some(format!("the artifact {name}")),
+                Some(Need::Box(id)) => Some(format!("the box {id}")),
+                Some(Need::Caller) | None => None,
+            };
+            if let Some(user) = user {
+                return Err(StoreError::LayerInUse { key: lock.key().to_string(), user });
+            }
+            self.to_trash(&self.layer_path(lock.key()))?
+        };
+        match trashed {
+            Some(path) => files::remove_tree(&path).map(|()| true),
+            None => Ok(false),
+        }
     }
 
     /// Keys with a layer, and keys of which only the lock is left.

@@ -1,5 +1,6 @@
 //! Tests of the state folder alone, without boxes that run.
 
+mod content;
 mod hardening;
 
 use super::*;
@@ -187,8 +188,11 @@ fn a_collection_keeps_what_is_needed() {
     let folder = store.create_box("b", &journal(&[key("busy")])).expect("a box");
     let lock = store.lock_layer(&key("locked"), Duration::ZERO).expect("a lock");
     let collected = store.collect(&[key("in-use")]).expect("a collection");
-    assert_eq!(collected.layers, [key("spare"), key("spare-2")]);
-    assert!(collected.bytes > 0);
+    let removed: Vec<&LayerKey> = collected.layers.iter().map(|(key, _)| key).collect();
+    assert_eq!(removed, [&key("spare"), &key("spare-2")]);
+    assert!(collected.bytes > 0 && collected.layers.iter().all(|(_, bytes)| *bytes > 0));
+    assert_eq!(collected.recorded, [key("recorded")]);
+    assert_eq!(collected.busy, [key("busy"), key("in-use"), key("locked")]);
     drop((folder, lock));
     store.remove_record("r").expect("removed");
     assert_eq!(store.collect(&[]).expect("a collection").layers.len(), 4);

@@ -15,7 +15,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 /// How to open a folder for its names, and never what a link points to.
-const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+pub(super) const FOLDER: OFlags =
+    OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// A folder on the way down.
 struct Level {
@@ -27,14 +28,14 @@ struct Level {
     todo: Vec<CString>,
 }
 
-struct Walk {
+pub(super) struct Walk {
     here: OwnedFd,
     levels: Vec<Level>,
 }
 
 impl Walk {
     /// At the folder of `path`, with nothing but `path` to do.
-    fn to(path: &Path) -> io::Result<Self> {
+    pub(super) fn to(path: &Path) -> io::Result<Self> {
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
             return Err(io::ErrorKind::InvalidInput.into());
         };
@@ -45,11 +46,28 @@ impl Walk {
         Ok(Self { here, levels: vec![Level { name: CString::default(), above: (0, 0), todo }] })
     }
 
-    fn next(&mut self) -> Option<CString> {
+    /// The open folder that the walk is in.
+    pub(super) fn here(&self) -> &OwnedFd {
+        &self.here
+    }
+
+    /// How many folders are open, so to say; 1 above the root of the tree.
+    pub(super) fn depth(&self) -> usize {
+        self.levels.len()
+    }
+
+    /// Has what is left to do in this folder done in the order of the names' bytes.
+    pub(super) fn sort(&mut self) {
+        if let Some(level) = self.levels.last_mut() {
+            level.todo.sort_unstable_by(|left, right| right.cmp(left));
+        }
+    }
+
+    pub(super) fn next(&mut self) -> Option<CString> {
         self.levels.last_mut().and_then(|level| level.todo.pop())
     }
 
-    fn down(&mut self, name: CString, folder: OwnedFd) -> io::Result<()> {
+    pub(super) fn down(&mut self, name: CString, folder: OwnedFd) -> io::Result<()> {
         let above = identity(&rustix::fs::fstat(&self.here)?);
         let todo = names(&folder)?;
         self.levels.push(Level { name, above, todo });
@@ -58,7 +76,7 @@ impl Walk {
     }
 
     /// Back to the folder above, with the name of the one that was left; `None` at the end of the walk.
-    fn up(&mut self) -> io::Result<Option<CString>> {
+    pub(super) fn up(&mut self) -> io::Result<Option<CString>> {
         let Some(level) = self.levels.pop().filter(|_| !self.levels.is_empty()) else {
             return Ok(None);
         };

@@ -16,6 +16,8 @@ use provider_core::{
     secret::SecretSet,
 };
 
+use provider_local::CacheLimits;
+
 use crate::{common::*, leg::full_spec};
 
 /// An Environment whose layers are all cache.
@@ -42,9 +44,11 @@ pub(crate) fn layers_are_reused() -> Outcome {
         let third = world.build(&session, other).await.expect("an artifact");
         assert_eq!(world.layers().len(), layers.len() + 1, "only the last layer is another");
         assert_eq!(say(&**world.launch(&session, &third).await, "cat /opt/more").await, "more\n");
-        assert_eq!(world.driver.collect_cache().expect("collected"), 0, "all are used");
+        let report = world.driver.collect_cache(&CacheLimits::default()).expect("collected");
+        assert_eq!(report.removed, [], "all are used");
+        assert_eq!(report.kept_for_artifacts, world.layers());
         world.close(&session).await;
-        assert!(world.driver.collect_cache().expect("collected") > 0);
+        assert!(world.driver.collect_cache(&CacheLimits::default()).expect("collected").removed_bytes > 0);
         assert_eq!(world.names_in("layer"), [""; 0]);
     });
     Ok(())
@@ -98,7 +102,7 @@ pub(crate) fn a_collection_during_a_build_takes_nothing_of_it() -> Outcome {
         let collector = std::thread::spawn(move || {
             let mut times = 0;
             while !over.load(Ordering::Relaxed) {
-                driver.collect_cache().expect("collected");
+                driver.collect_cache(&CacheLimits::default()).expect("collected");
                 times += 1;
             }
             times

@@ -10,7 +10,7 @@ use provider_core::{
     provider::{Plan, Provider as _},
     sandbox::Command,
 };
-use provider_local::{LocalConfig, LocalProvider};
+use provider_local::{CacheLimits, LocalConfig, LocalProvider};
 
 use crate::common::*;
 
@@ -134,7 +134,7 @@ pub(crate) fn full_child(folder: &Path) {
         let filler = world.store().join("filler");
         let (mut good, mut errors) = (0, std::collections::BTreeSet::new());
         for kib in (368..=512).step_by(12) {
-            world.driver.collect_cache().expect("collected");
+            world.driver.collect_cache(&CacheLimits::default()).expect("collected");
             let session = world.session();
             // As much of it as there is room for.
             let _ = std::fs::write(&filler, vec![b'x'; kib << 10]);

@@ -1,6 +1,8 @@
 //! The driver through sessions, with real boxes and processes. Runs as root and as an ordinary user.
 
 #[cfg(embedded)]
+mod builders;
+#[cfg(embedded)]
 mod builds;
 #[cfg(embedded)]
 mod commands;
@@ -8,6 +10,8 @@ mod commands;
 mod common;
 #[cfg(embedded)]
 mod core_tier;
+#[cfg(embedded)]
+mod digests;
 #[cfg(embedded)]
 mod files;
 #[cfg(embedded)]
@@ -33,6 +37,8 @@ fn main() {
     match &words[..] {
         [word, folder] if word == leftovers::CHILD => return leftovers::child(folder.as_ref()),
         [word, folder] if word == machine::FULL_CHILD => return machine::full_child(folder.as_ref()),
+        [word, folder] if word == builders::BUILDER => return builders::builder(folder.as_ref()),
+        [word, folder] if word == builders::COLLECTOR => return builders::collector(folder.as_ref()),
         [word, _] if word == commands::CHILD => return commands::child(),
         [word, folder] if word == machine::CHILD => return machine::child(folder.as_ref()),
         _ => {}
@@ -46,6 +52,13 @@ fn main() {
     }
     let arguments = Arguments::from_args();
     let mut trials: Vec<Trial> = trials![
+        builders::a_collector_in_another_process_disturbs_nobody,
+        builders::a_layer_of_a_living_builder_stays_and_of_a_killed_one_goes,
+        builders::two_drivers_of_one_process_build_once,
+        builders::two_processes_build_once,
+        builders::what_was_used_of_late_is_spared,
+        builders::when_the_first_builder_fails_the_second_builds,
+        builders::when_the_first_builder_is_killed_the_second_builds,
         builds::a_base_that_is_not_the_pinned_one_is_refused,
         builds::a_build_is_cancelled_by_the_close,
         builds::a_collection_during_a_build_takes_nothing_of_it,
@@ -74,6 +87,10 @@ fn main() {
         core_tier::all_checks_pass,
         core_tier::all_checks_pass_on_a_folder,
         core_tier::another_name_fails_doctor_and_identity,
+        digests::a_cached_layer_that_differs_is_built_again,
+        digests::a_layer_that_was_swapped_is_refused,
+        digests::a_record_of_another_version_is_refused,
+        digests::one_changed_byte_is_named_and_refused,
         files::files_come_back_as_they_went,
         files::links_do_not_lead_out,
         files::what_is_no_file_is_refused_by_name,

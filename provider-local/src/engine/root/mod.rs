@@ -8,6 +8,7 @@
 
 mod accounts;
 mod host;
+mod inputs;
 mod inside;
 mod mask;
 mod mounts;
@@ -22,6 +23,7 @@ use super::plan::{Base, BoxPlan, EngineConfig, Fault, Purpose};
 use crate::helper::plan::{Flags, Header, IdMaps, Owner};
 use crate::store::{Layer, Layout, make_dir, make_dir_with_mode};
 use host::Folder;
+use inputs::Inputs;
 use inside::Supplies;
 use mask::Mask;
 use program::OverlaySpec;
@@ -66,6 +68,7 @@ pub(crate) fn prepare(
     let mut program = begin(config, facts, plan)?;
     program.tmpfs(&places.scratch, "mode=0755", Flags::default())?;
     let supplies = Supplies::take(&mut program, &places.scratch)?;
+    let inputs = Inputs::take(&mut program, &plan.inputs, state)?;
     let builder = Builder { facts, plan, layers, places: &places, supplies: &supplies };
     let layout = match &plan.base {
         Base::Dir(path) => builder.on_folder(&mut program, path, state)?,
@@ -75,6 +78,7 @@ pub(crate) fn prepare(
         return Err(EngineError::ForeignLayer { key: layer.key().to_string() });
     }
     inside::write_last(&mut program, facts, plan, &supplies)?;
+    inputs.write(&mut program)?;
     Ok(Prepared { program, layout })
 }
 

@@ -1,7 +1,7 @@
 //! This test program as a child of itself: drivers that die, and worlds of their own.
 
 use super::common::{Outcome, is_root, small_base_path, use_small_base};
-use super::{crash, failures, worlds};
+use super::{crash, failures, inputs, worlds};
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::fd::OwnedFd;
@@ -31,6 +31,7 @@ pub(crate) fn run_if_asked() -> bool {
         "deep-folder" => worlds::deep_folder_child(&state),
         "mounts-below" => worlds::mounts_below_child(&state),
         "own-file-systems" => worlds::own_file_systems_child(&state),
+        "input-mounts" => inputs::mounts_below_child(),
         "masked-proc" => worlds::masked_proc_child(&state),
         "no-memory-programs" => worlds::no_memory_programs_child(&state),
         "no-namespaces" => failures::no_namespaces_child(&state),

@@ -7,6 +7,7 @@ mod common;
 mod crash;
 mod failures;
 mod file_operations;
+mod inputs;
 mod isolation;
 mod layers;
 mod processes;
@@ -97,6 +98,11 @@ pub(crate) fn trials() -> Option<Vec<Trial>> {
         isolation::devices_work_and_cannot_be_made,
         isolation::the_network_files_are_there,
         isolation::a_box_does_not_see_processes_outside,
+        inputs::impossible_inputs_are_refused_by_name,
+        inputs::inputs_are_in_no_layer,
+        inputs::inputs_are_read_and_run_in_a_build,
+        inputs::inputs_cannot_be_changed,
+        inputs::inputs_with_mounts_below_are_closed_as_well,
         layers::layers_stack_on_both_bases,
         layers::deleted_files_stay_deleted,
         layers::a_user_made_by_a_build_exists,
