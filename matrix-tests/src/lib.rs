@@ -6,10 +6,13 @@
 pub mod cli;
 pub mod command;
 pub mod exit;
+mod junit;
 pub mod leg;
 pub mod providers;
+pub mod recipe;
 pub mod settings;
 mod show;
+mod signals;
 
 /// The example of the README compiles.
 #[cfg(doctest)]

@@ -7,12 +7,11 @@ use std::{
 
 use provider_core::{
     contract::{Contract, SANDBOX_V1},
-    environment::BasePin,
     error::{Code, Error, Result},
     identity::User,
     provider::Provider,
 };
-use provider_local::{LocalConfig, LocalProvider};
+use provider_local::{CacheLimits, CacheReport, LocalConfig, LocalProvider};
 
 /// The ids of all providers, in the order of the matrix.
 pub const IDS: [&str; 1] = ["local"];
@@ -28,13 +27,7 @@ pub struct Entrant {
     pub keeps_groups: bool,
     /// Who sees files of its sandboxes that the contract's user does not, if anybody does.
     pub sees_all: Option<User>,
-    pin: Pin,
-}
-
-#[derive(Debug)]
-enum Pin {
-    Local(Box<LocalProvider>),
-    Fixed(BasePin),
+    local: Option<Box<LocalProvider>>,
 }
 
 impl Entrant {
@@ -60,7 +53,7 @@ impl Entrant {
                     contract: SANDBOX_V1.on_this_machine(),
                     keeps_groups: !local.kept_groups().is_empty(),
                     sees_all: local.capabilities().exec_user.then_some(User::ROOT),
-                    pin: Pin::Local(Box::new(local)),
+                    local: Some(Box::new(local)),
                 })
             }
             other => Err(Error::new(Code::SpecInvalid, format!("there is no provider {other:?}"))
@@ -68,20 +61,9 @@ impl Entrant {
         }
     }
 
-    /// A provider of a caller's own, whose base is known.
-    pub fn own(provider: Arc<dyn Provider>, contract: Contract, base: BasePin) -> Self {
-        Self { provider, contract, keeps_groups: false, sees_all: None, pin: Pin::Fixed(base) }
-    }
-
-    /// The base of this name as it is now. Blocks for as long as looking at it needs.
-    ///
-    /// # Errors
-    /// [`Code::SpecInvalid`] with the known names if there is none.
-    pub fn pin_base(&self, name: &str) -> Result<BasePin> {
-        match &self.pin {
-            Pin::Local(local) => local.pin_base(name),
-            Pin::Fixed(base) => Ok(base.clone()),
-        }
+    /// A provider of a caller's own.
+    pub fn own(provider: Arc<dyn Provider>, contract: Contract) -> Self {
+        Self { provider, contract, keeps_groups: false, sees_all: None, local: None }
     }
 }
 
@@ -91,17 +73,21 @@ impl Entrant {
     /// # Errors
     /// What the driver says about its folder.
     pub fn tidy(&self) -> Result<usize> {
-        match &self.pin {
-            Pin::Local(local) => local.tidy(),
-            Pin::Fixed(_) => Ok(0),
-        }
+        self.local.as_ref().map_or(Ok(0), |local| local.tidy())
+    }
+
+    /// Removes what the provider keeps to make builds faster and nothing needs, if it keeps something. Blocks.
+    ///
+    /// # Errors
+    /// What the driver says about its folder.
+    pub fn collect_cache(&self, limits: &CacheLimits) -> Result<Option<CacheReport>> {
+        self.local.as_ref().map(|local| local.collect_cache(limits)).transpose()
     }
 
     /// What the provider keeps to make the next build faster, in words, if it keeps something. Blocks for as long as
     /// looking needs.
     pub fn cache(&self) -> Option<String> {
-        let Pin::Local(local) = &self.pin else { return None };
-        let (layers, bytes) = local.cached_layers().ok()?;
+        let (layers, bytes) = self.local.as_ref()?.cached_layers().ok()?;
         Some(format!(
             "{layers} layers, {:.1} MiB, in {}",
             bytes as f64 / f64::from(1 << 20),

@@ -17,14 +17,27 @@ const OWN_SECRET: &str = "matrix-token";
 /// # Errors
 /// [`Code::BuildSecretUnavailable`] naming the variable that is not set, never a value; [`Code::SpecInvalid`] if the
 /// Environment names no such secret.
-#[expect(clippy::disallowed_methods, reason = "this is the one place that may")]
 pub fn secrets(spec: &EnvironmentSpec, given: &[(String, String)]) -> Result<SecretSet> {
-    let mut secrets = SecretSet::new();
     let named: Vec<&str> = spec.spec.build_secrets.iter().map(|secret| secret.id.as_str()).collect();
-    if named.contains(&OWN_SECRET) {
+    let mut secrets = read(&named, given)?;
+    if named.contains(&OWN_SECRET) && secrets.get(OWN_SECRET).is_none() {
         let random: String = std::iter::repeat_with(fastrand::alphanumeric).take(40).collect();
         secrets.insert(OWN_SECRET, random)?;
     }
+    Ok(secrets)
+}
+
+/// The values of the secrets that an artifact was built with, as far as the user gives them: only to look for them.
+///
+/// # Errors
+/// As for [`secrets`].
+pub fn secrets_of(ids: &[String], given: &[(String, String)]) -> Result<SecretSet> {
+    read(&ids.iter().map(String::as_str).collect::<Vec<_>>(), given)
+}
+
+#[expect(clippy::disallowed_methods, reason = "this is the one place that may")]
+fn read(named: &[&str], given: &[(String, String)]) -> Result<SecretSet> {
+    let mut secrets = SecretSet::new();
     for (id, variable) in given {
         if !named.contains(&id.as_str()) {
             let words =

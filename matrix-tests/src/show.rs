@@ -3,14 +3,21 @@
 use std::{
     fmt::Write as _,
     io::{IsTerminal as _, Write as _},
+    path::Path,
     time::Duration,
 };
 
 use indicatif::{ProgressBar, ProgressStyle};
-use provider_core::lifecycle::{
-    Event, ReportLine, TeardownReport,
-    sweep::{NotSwept, SweepReport},
+use provider_core::{
+    environment::Artifact,
+    lifecycle::{
+        Event, Outcome, ReportLine, TeardownReport,
+        sweep::{NotSwept, SweepReport},
+    },
+    names::ProviderId,
+    provider::Finding,
 };
+use provider_local::CacheReport;
 
 use crate::leg::{LegReport, RowReport, RowStatus, Watch};
 
@@ -63,7 +70,7 @@ impl Watch for Screen {
     }
 
     fn row(&self, row: &RowReport) {
-        if row.status != RowStatus::NotReached {
+        if !matches!(row.status, RowStatus::NotReached | RowStatus::NotAsked) {
             self.line(&format!("{}  {:16} {} ({})", self.provider, row.id, row.status, took(row.ms)));
         }
     }
@@ -87,7 +94,8 @@ fn took(ms: u64) -> String {
 pub(crate) fn leg(report: &LegReport, environment: &str, cache: Option<&str>) -> String {
     let mut text = format!("\n{}: environment {environment}, run {}\n\n", report.provider, report.run);
     for row in &report.rows {
-        let took = if row.status == RowStatus::NotReached { String::new() } else { took(row.ms) };
+        let was_run = !matches!(row.status, RowStatus::NotReached | RowStatus::NotAsked);
+        let took = if was_run { took(row.ms) } else { String::new() };
         let _ = writeln!(text, "  {:16}  {:11}  {took:>9}  {}", row.id, row.status, row.summary);
         let details = row.details.iter().filter(|_| row.status == RowStatus::Failed);
         details.for_each(|detail| {
@@ -105,11 +113,103 @@ pub(crate) fn leg(report: &LegReport, environment: &str, cache: Option<&str>) ->
     if let Some(error) = &report.error {
         let _ = writeln!(text, "\nfailed: {error}");
     }
-    let left = cleanup.stuck.len() + cleanup.unresolved.len() + cleanup.undeletable.len();
-    text += &match left {
-        0 => "\nNothing is left behind.\n".to_owned(),
-        left => format!("\n{left} left behind. `matrix sweep --delete` goes on where this ended.\n"),
+    text += &format!("\n{}", last_line(cleanup));
+    text
+}
+
+/// Whether something is left.
+fn last_line(cleanup: &TeardownReport) -> String {
+    match cleanup.stuck.len() + cleanup.unresolved.len() + cleanup.undeletable.len() {
+        0 => "Nothing is left behind.\n".to_owned(),
+        left => format!("{left} left behind. `matrix sweep --delete` goes on where this ended.\n"),
+    }
+}
+
+/// What a build came to.
+pub(crate) fn build(outcome: &Outcome<Option<Artifact>>, out: Option<&Path>) -> String {
+    let mut text = String::new();
+    match (&outcome.primary, out) {
+        (Ok(Some(artifact)), Some(out)) => {
+            let until =
+                artifact.expires.map_or("until it is deleted".to_owned(), |end| format!("until {end}"));
+            let _ = writeln!(text, "kept: {artifact}");
+            let _ = writeln!(text, "record: {}, {until}", out.display());
+            let _ = writeln!(text, "`matrix run --artifact` launches it, `matrix delete` deletes it.");
+        }
+        (Ok(_), _) => text += "built, and deleted again\n",
+        (Err(error), _) => {
+            let _ = writeln!(text, "failed: {error}");
+            for (key, value) in error.context() {
+                let _ = writeln!(text, "  {key}: {value}");
+            }
+        }
+    }
+    let mut report = outcome.cleanup.clone();
+    // It was told above.
+    report.kept.clear();
+    text += &lists(&report, "\n");
+    if outcome.primary.as_ref().is_ok_and(Option::is_some) && outcome.cleanup.is_clean() {
+        return text + "\nNothing else is left behind.\n";
+    }
+    text + "\n" + &last_line(&outcome.cleanup)
+}
+
+/// What a comparison of an artifact with its record found.
+pub(crate) fn verified(
+    artifact: &Artifact,
+    findings: &[Finding],
+    outcome: &Outcome<Vec<Finding>>,
+    time: Duration,
+) -> String {
+    let mut text = format!("{artifact}\n");
+    for finding in findings {
+        let _ = writeln!(text, "  differs: {}: {}", finding.place, finding.words);
+    }
+    match &outcome.primary {
+        Err(error) => {
+            let _ = writeln!(text, "failed: {error}");
+        }
+        Ok(_) if findings.is_empty() => {
+            let time = took(u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
+            let _ = writeln!(text, "  lockfile {}", artifact.lockfile_digest);
+            let _ = writeln!(text, "verified: content and lockfile are what the record says ({time})");
+        }
+        Ok(_) => text += "NOT what its record says\n",
+    }
+    text + &last_line(&outcome.cleanup)
+}
+
+/// What the deletion of a kept artifact came to.
+pub(crate) fn deleted(artifact: &Artifact, report: &TeardownReport) -> String {
+    let mut text = lists(report, "");
+    for note in &report.notes {
+        let _ = writeln!(text, "note: {note}");
+    }
+    text += &match (report.is_clean(), report.deleted.is_empty()) {
+        (true, true) => format!("{artifact} was already gone.\n"),
+        (true, false) => format!("{artifact} is deleted and seen to be gone.\n"),
+        (false, _) => "Something is left. Ask again, or leave it to a sweep after its stamp.\n".to_owned(),
     };
+    text
+}
+
+/// What became of a provider's cache.
+pub(crate) fn collected(provider: &ProviderId, report: &CacheReport) -> String {
+    let verb = if report.dry_run { "would be removed" } else { "removed" };
+    let mib = report.removed_bytes as f64 / f64::from(1 << 20);
+    let mut text = format!("{provider}: {} layers {verb}, {mib:.1} MiB\n", report.removed.len());
+    for layer in &report.removed {
+        let _ = writeln!(text, "  {} ({} KiB)", layer.key, layer.bytes.div_ceil(1024));
+    }
+    for (layers, why) in [
+        (&report.kept_for_artifacts, "an artifact needs"),
+        (&report.kept_in_use, "a sandbox or build uses"),
+        (&report.kept_recent, "were used of late"),
+    ] {
+        if !layers.is_empty() {
+            let _ = writeln!(text, "  {} stay that {why}", layers.len());
+        }
+    }
     text
 }
 

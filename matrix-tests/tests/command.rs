@@ -1,83 +1,14 @@
 //! The command `matrix` as a shell sees it: exit codes, words, and what it leaves on the disk.
 
+mod common;
+
 use std::{
     fs,
-    path::{Path, PathBuf},
     process::{Command, Output},
 };
 
-use libtest_mimic::{Arguments, Completion, Failed, Trial};
-
-/// A folder for one trial: its state and its inputs.
-struct Place(tempfile::TempDir);
-
-impl Place {
-    fn new() -> Self {
-        Self(tempfile::tempdir().expect("a folder"))
-    }
-
-    fn state(&self) -> PathBuf {
-        self.0.path().join("state")
-    }
-
-    fn matrix(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_matrix"));
-        command
-            .args(arguments)
-            .env("PROVIDER_STATE_DIR", self.state())
-            .env_remove("PROVIDER_LOCAL_STATE_DIR");
-        command.env_remove("PROVIDER_OWNER").env_remove("RUST_LOG");
-        command
-    }
-
-    fn run(&self, arguments: &[&str]) -> Output {
-        self.matrix(arguments).output().expect("the command starts")
-    }
-
-    fn file(&self, name: &str, content: impl AsRef<[u8]>) -> String {
-        let path = self.0.path().join(name);
-        fs::write(&path, content).expect("a file");
-        path.display().to_string()
-    }
-
-    /// What is in the state folder beside what may stay: the owner's mark, the store's skeleton and cached layers.
-    fn left(&self) -> Vec<String> {
-        let may_stay = ["owner", "local/owner-id", "local/VERSION", "local/reap.lock", "local/collect.lock"];
-        let skeleton = [
-            "ledgers",
-            "local",
-            "local/tmp",
-            "local/art",
-            "local/trash",
-            "local/layer",
-            "local/box",
-            "local/bin",
-        ];
-        let mut left = Vec::new();
-        walk(&self.state(), &self.state(), &mut left);
-        left.retain(|(name, is_folder)| {
-            let stays = may_stay.contains(&name.as_str()) || *is_folder && skeleton.contains(&name.as_str());
-            !stays && !name.starts_with("local/layer/")
-        });
-        left.into_iter().map(|(name, _)| name).collect()
-    }
-}
-
-fn walk(root: &Path, folder: &Path, found: &mut Vec<(String, bool)>) {
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        let path = entry.path();
-        let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
-        found.push((path.strip_prefix(root).unwrap_or(&path).display().to_string(), is_folder));
-        // Layers hold copies of a whole system's folders, some of them closed to us.
-        if is_folder && !path.starts_with(root.join("local/layer")) {
-            walk(root, &path, found);
-        }
-    }
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
+use common::{PLAIN, Place, text, trial, trial_with_sandboxes};
+use libtest_mimic::Arguments;
 
 /// Exactly one line of error, which holds `words`; the exit code says that nothing was tried; nothing is left.
 fn assert_refused(place: &Place, output: &Output, words: &str) {
@@ -85,13 +16,51 @@ fn assert_refused(place: &Place, output: &Output, words: &str) {
     assert_eq!(output.status.code(), Some(2), "{words:?}: {out}{err}");
     assert_eq!(err.lines().count(), 1, "{words:?}: {err}");
     assert!(err.starts_with("error: ") && err.contains(words), "{words:?} is not in: {err}");
+    assert!(!err.contains("canary4711"), "{err}");
     assert!(!err.contains("panicked") && out.is_empty(), "{words:?}: {out}{err}");
     assert!(place.left().is_empty(), "{words:?}: left {:?}", place.left());
 }
 
 fn bad_specifications() {
     let good = "[metadata]\nname = \"a\"\n";
-    let cases: [(&str, Vec<u8>, &str); 13] = [
+    let python = format!("{good}[spec.language]\nname = \"python\"\n");
+    let with =
+        |text: &str| format!("{python}[spec.packages.python]\ndependencies = [{text:?}]\n").into_bytes();
+    let cases: [(&str, Vec<u8>, &str); 27] = [
+        ("shell.toml", with("packaging; rm -rf /"), "spec.packages.python.dependencies[0]"),
+        ("dollar.toml", with("$(id)"), "spec.packages.python.dependencies[0]"),
+        ("option.toml", with("--index-url=x"), "an option"),
+        ("url.toml", with("a @ https://user:canary4711@example.org/a.whl"), "spec.buildSecrets"),
+        ("pip.toml", with("pip<20"), "PROTECTED_PACKAGE"),
+        (
+            "no-language.toml",
+            format!("{good}[spec.packages.python]\ndependencies = [\"a\"]\n").into(),
+            "spec.language",
+        ),
+        ("ruby.toml", format!("{good}[spec.language]\nname = \"ruby\"\n").into(), "spec.language.name"),
+        ("version.toml", format!("{python}version = \">=2\"\n").into(), "spec.language.version"),
+        ("version-type.toml", format!("{python}version = 3.11\n").into(), "spec.language.version"),
+        (
+            "index.toml",
+            format!("{python}[spec.packages.python]\nindexes = [\"https://t0ken@example.org/\"]\n").into(),
+            "spec.packages.python.indexes[0]",
+        ),
+        (
+            "conda.toml",
+            format!("{python}[spec.packages.python]\nmanager = \"mamba\"\n").into(),
+            "spec.packages.python.manager",
+        ),
+        (
+            "apt.toml",
+            format!("{good}[spec.packages.system]\napt = [\"git; id\"]\n").into(),
+            "spec.packages.system.apt[0]",
+        ),
+        (
+            "gpu.toml",
+            format!("{good}[spec.resources.accelerator]\ntype = \"h100\"\ncount = 0\n").into(),
+            "spec.resources.accelerator.count",
+        ),
+        ("source.toml", format!("{good}[spec.build]\nsource = \"dockerfile\"\n").into(), "spec.build.path"),
         ("key.toml", format!("{good}[specc]\n").into(), "specc"),
         ("type.toml", b"[metadata]\nname = 7\n".into(), "metadata.name"),
         ("twice.toml", format!("{good}name = \"b\"\n").into(), "line 3"),
@@ -181,25 +150,24 @@ fn list_and_look_do_nothing_else() {
     assert!(!place.state().exists(), "a look made the state folder");
 }
 
-/// Whether the local leg can run here; else why not.
-fn unsuitable() -> Option<String> {
-    let place = Place::new();
-    let output = place.run(&["run"]);
-    let err = text(&output.stderr);
-    (output.status.code() == Some(2) && err.contains("MACHINE_UNSUITABLE")).then(|| err.trim().to_owned())
-}
-
 fn a_run_leaves_what_the_design_allows() {
     let place = Place::new();
-    let report = place.0.path().join("report.json");
-    let output = place.run(&["run", "--json", &report.display().to_string()]);
+    let (file, report, junit) =
+        (place.file("env.toml", PLAIN), place.path("report.json"), place.path("report.xml"));
+    let output = place.run(&["run", "--env", &file, "--json", &report, "--junit", &junit]);
     assert_eq!(output.status.code(), Some(0), "{}{}", text(&output.stdout), text(&output.stderr));
     assert!(text(&output.stdout).contains("Nothing is left behind."));
     assert!(place.left().is_empty(), "left {:?}", place.left());
     let report: serde_json::Value =
         serde_json::from_slice(&fs::read(report).expect("a report")).expect("JSON");
     let rows = report["legs"][0]["rows"].as_array().expect("rows");
-    assert!(rows.len() >= 9 && rows.iter().all(|row| row["status"] == "passed"), "{rows:?}");
+    assert!(rows.len() >= 9 && rows.iter().all(|row| row["status"] != "failed"), "{rows:?}");
+    let junit = fs::read_to_string(junit).expect("a report");
+    for row in rows {
+        let id = row["id"].as_str().expect("an id");
+        assert!(junit.contains(&format!("<testcase name=\"{id}\" classname=\"local\"")), "{id}: {junit}");
+    }
+    assert!(junit.contains("failures=\"0\""), "{junit}");
 }
 
 fn a_failing_command_is_named_and_the_secret_is_not() {
@@ -208,7 +176,7 @@ fn a_failing_command_is_named_and_the_secret_is_not() {
     let spec = "[metadata]\nname = \"a\"\n[[spec.buildSecrets]]\nid = \"s\"\nmountAs = \"env\"\nname = \"S\"\n\
                 [spec.commands]\npostInstall = [\"true\", \"echo about to fail with $S; exit 7\"]\n";
     let file = place.file("env.toml", spec);
-    let report = place.0.path().join("report.json").display().to_string();
+    let report = place.path("report.json");
     let mut command =
         place.matrix(&["run", "-vv", "--env", &file, "--secret", "s=THE_SECRET", "--json", &report]);
     let output = command.env("THE_SECRET", CANARY).output().expect("the command starts");
@@ -293,13 +261,14 @@ fn ctrl_c_twice_leaves_the_rest_to_a_sweep() {
 fn full_disk() {
     for size in [40, 80, 120, 160, 240, 400] {
         let place = Place::new();
+        let file = place.file("env.toml", PLAIN);
         fs::create_dir(place.state()).expect("a folder");
         let mount = |arguments: &[&str]| {
             let done = Command::new(arguments[0]).args(&arguments[1..]).arg(place.state()).status();
             assert!(done.is_ok_and(|status| status.success()), "{arguments:?}");
         };
         mount(&["mount", "-t", "tmpfs", "-o", &format!("size={size}k,nr_inodes=4k"), "tmpfs"]);
-        let output = place.run(&["run"]);
+        let output = place.run(&["run", "--env", &file]);
         let left = place.left();
         mount(&["umount"]);
         let (out, err) = (text(&output.stdout), text(&output.stderr));
@@ -312,26 +281,6 @@ fn full_disk() {
             assert!(format!("{out}{err}").contains("No space left"), "{size}: {out}{err}");
         }
     }
-}
-
-fn trial(name: &'static str, body: fn()) -> Trial {
-    Trial::test(name, move || {
-        body();
-        Ok::<(), Failed>(())
-    })
-}
-
-fn trial_with_sandboxes(name: &'static str, needs_root: bool, body: fn()) -> Trial {
-    Trial::ignorable_test(name, move || {
-        if needs_root && !rustix::process::geteuid().is_root() {
-            return Ok(Completion::ignored_with("only the superuser can mount a small file system"));
-        }
-        if let Some(reason) = unsuitable().filter(|_| !matrix_tests::settings::requires("local")) {
-            return Ok(Completion::ignored_with(reason));
-        }
-        body();
-        Ok(Completion::Completed)
-    })
 }
 
 fn main() {

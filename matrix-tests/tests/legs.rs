@@ -11,14 +11,15 @@ use async_trait::async_trait;
 use futures_util::stream::BoxStream;
 use matrix_tests::{
     exit::Exit,
-    leg::{LegPlan, LegReport, RowReport, RowStatus, Watch, rows, run_leg},
+    leg::{LegKind, LegPlan, LegReport, Recipe, RowReport, RowStatus, Start, Watch, rows, run_leg},
     providers::Entrant,
 };
 use provider_core::{
     capability::Capabilities,
     contract::{SANDBOX_V1, fixtures::MachineFacts},
     environment::{
-        Artifact, BasePin, BuildRequest, BuildSecret, Environment, EnvironmentSpec, Lockfile, SecretMount,
+        Artifact, BasePin, BuildRequest, BuildSecret, Environment, EnvironmentSpec, InstallerVariables,
+        Lockfile, SecretMount,
     },
     error::{Code, Result},
     lifecycle::{
@@ -61,9 +62,13 @@ impl Stage {
         let mut secrets = SecretSet::new();
         secrets.insert("token", CANARY).unwrap();
         LegPlan {
-            entrant: Entrant::own(provider, SANDBOX_V1, BasePin::unpinned("memory", "x").unwrap()),
-            environment: Environment::new(spec, None).unwrap(),
-            lockfile: Lockfile::without_packages(),
+            entrant: Entrant::own(provider, SANDBOX_V1),
+            start: Start::Build(Box::new(Recipe {
+                environment: Environment::new(spec, None).unwrap(),
+                lockfile: Lockfile::without_packages(),
+                base: BasePin::unpinned("memory", "x").unwrap(),
+                variables: InstallerVariables::new(),
+            })),
             secrets,
             session: SessionConfig::new("legs")
                 .state_folder(self.folder.path())
@@ -100,7 +105,7 @@ fn status(report: &LegReport, id: &str) -> RowStatus {
 }
 
 fn failed(report: &LegReport) -> Vec<&str> {
-    report.rows.iter().filter(|row| row.status != RowStatus::Passed).map(|row| row.id.as_str()).collect()
+    report.rows.iter().filter(|row| row.status.counts_as_failed()).map(|row| row.id.as_str()).collect()
 }
 
 #[tokio::test]
@@ -110,7 +115,7 @@ async fn a_good_leg_passes_and_leaves_nothing() {
     assert_eq!(report.exit(), Exit::Passed, "{report:#?}");
     assert_eq!(
         report.rows.iter().map(|row| row.id.as_str()).collect::<Vec<_>>(),
-        LegReport::row_ids().collect::<Vec<_>>()
+        LegReport::row_ids(LegKind::Build).collect::<Vec<_>>()
     );
     assert!(stage.world.holdings().is_empty() && stage.world.created() == 3);
 }
@@ -177,6 +182,24 @@ async fn a71_a_panic_in_the_leg_is_its_failure_and_cleans_up() {
     let report = run_leg(&plan, &PanicAtCheck, std::future::pending()).await.unwrap();
     assert!(report.error.as_deref().unwrap().contains("panicked"), "{report:#?}");
     assert!(stage.world.holdings().is_empty() && stage.world.created() == 3, "{:?}", stage.world.holdings());
+}
+
+#[tokio::test]
+async fn a29_a_lockfile_that_is_not_the_artifacts_fails_the_leg() {
+    let files =
+        [(SANDBOX_V1.lockfile_path.to_owned(), b"# provider-lock: v1\n# provider-apt: x=1\n".to_vec())];
+    let stage = Stage::new(MachineFacts { files: files.into(), ..MachineFacts::default() });
+    let report = stage.run().await;
+    let verified = report.rows.iter().find(|row| row.id == rows::VERIFY).unwrap();
+    assert_eq!(verified.status, RowStatus::Failed);
+    for digest in [
+        Lockfile::without_packages().digest(),
+        Lockfile::from_text("# provider-lock: v1\n# provider-apt: x=1\n").unwrap().digest(),
+    ] {
+        assert!(format!("{verified:?}").contains(digest), "{digest} is not named: {verified:?}");
+    }
+    assert_eq!(status(&report, "core.doctor"), RowStatus::NotReached);
+    assert!(stage.world.holdings().is_empty());
 }
 
 /// A driver that says that everything is gone and deletes nothing.

@@ -2,8 +2,8 @@
 
 use std::{env, ffi::OsString, path::PathBuf};
 
-use crate::environment::InstallerVariables;
 use crate::{
+    environment::{InstallerVariables, UvRunner},
     error::{Code, Error, Result},
     lifecycle::ledger::StateFolder,
     names::Owner,
@@ -66,6 +66,12 @@ impl Settings {
         let texts = env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
         InstallerVariables::of(texts)
+    }
+
+    /// What resolves packages on this machine: the `uv` of the process' PATH, with its variables for installers.
+    #[expect(clippy::disallowed_methods, reason = "this is the one place that may")]
+    pub fn resolve_runner() -> UvRunner {
+        UvRunner::from_lookup(|name| env::var_os(name)).with_installer_variables(Self::installer_variables())
     }
 
     /// The state folder.

@@ -43,10 +43,12 @@
 //! ```
 
 pub mod capability;
+pub mod code;
 pub mod config;
 pub mod contract;
 pub mod environment;
 pub mod error;
+mod hex;
 pub mod identity;
 pub mod lifecycle;
 pub mod limits;

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     capability::Capabilities,
-    environment::{Artifact, BuildRequest, EnvironmentSpec, Lockfile},
+    environment::{Artifact, BasePin, BaseRef, BuildRequest, EnvironmentSpec, Lockfile},
     error::{Code, Error, Result},
     lifecycle::{Creator, Intent, Owned, Progress, ResourceRef},
     names::{Owner, ProviderId},
@@ -188,6 +188,20 @@ pub type Inspection = BTreeMap<String, String>;
 pub trait Builder {
     /// What this provider cannot honour in a specification. Pure: no network, no credentials, no files.
     fn validate(&self, spec: &EnvironmentSpec, lockfile: &Lockfile) -> Vec<Finding>;
+
+    /// A base that the driver has of its own, such as a folder of this machine, as it is now. `None` means that the
+    /// approved bases decide, which is all that most drivers answer, and what each answers for a base with a channel.
+    /// Nothing is started and nothing is asked over a network; work that blocks goes to a thread that may block.
+    ///
+    /// Cancel safe.
+    ///
+    /// # Errors
+    /// [`Code::SpecInvalid`] with the names of all bases, where only the driver can have the base and it does not;
+    /// [`Code::ArtifactMissing`] if the base cannot be read.
+    async fn own_base(&self, base: &BaseRef) -> Result<Option<BasePin>> {
+        let _ = base;
+        Ok(None)
+    }
 
     /// What the provider says about an artifact.
     ///

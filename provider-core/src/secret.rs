@@ -74,6 +74,13 @@ impl SecretSet {
         self.0.iter().map(|(id, value)| (id.as_str(), value))
     }
 
+    /// These secrets and those of another set, whose value counts where both have an id.
+    #[must_use]
+    pub fn and(mut self, other: &SecretSet) -> Self {
+        self.0.extend(other.0.iter().map(|(id, value)| (id.clone(), value.clone())));
+        self
+    }
+
     /// The text with each secret value replaced, for logs of commands that were given secrets.
     pub fn redact(&self, text: &str) -> String {
         self.0.values().fold(text.to_owned(), |text, secret| text.replace(secret.expose(), "[secret]"))

@@ -1,4 +1,4 @@
-//! The contract from outside the crate: its page, and the row of the doctor that needs a process of its own.
+//! The contract from outside the crate: its page, and what needs a process of its own that stands in for PID 1.
 
 #![allow(clippy::unwrap_used, reason = "a test may end with a panic")]
 
@@ -25,9 +25,13 @@ mod contract_init {
         time::{Duration, Instant},
     };
 
-    use provider_core::contract::{
-        Contract, Row, SANDBOX_V1,
-        doctor::{DoctorReport, RowReport, RowStatus, script},
+    use provider_core::{
+        contract::{
+            Contract, Row, SANDBOX_V1,
+            doctor::{DoctorReport, RowReport, RowStatus, script},
+            probe::Shutdown,
+        },
+        sandbox::{ExitStatus, Output},
     };
     use rustix::process::{Pid, WaitOptions, getpid, set_child_subreaper, waitpid};
 
@@ -64,6 +68,7 @@ mod contract_init {
     /// their status, then it does.
     #[test]
     fn a04_the_row_init_fails_where_orphans_are_not_reaped() {
+        let _turn = TURN.lock().unwrap();
         let folder = tempfile::tempdir().unwrap();
         set_child_subreaper(Some(getpid())).unwrap();
         let begin = Instant::now();
@@ -100,6 +105,25 @@ mod contract_init {
         assert_eq!((code, row.status), (Some(0), RowStatus::Pass), "{row:?}");
         assert_eq!(reaped.into_inner(), 1, "the orphan did not come here");
     }
+
+    /// The same for the group of processes that is asked to end. The two tests take turns, since there is one process.
+    #[test]
+    fn a02_a_group_that_is_not_reaped_is_told() {
+        let _turn = TURN.lock().unwrap();
+        set_child_subreaper(Some(getpid())).unwrap();
+        let second = Duration::from_secs(1);
+        let contract = Contract { stop_within: second, reap_within: second, ..SANDBOX_V1 };
+        let words = Shutdown::command(&contract).program.argv();
+        let output = Command::new(&words[0]).args(&words[1..]).output().unwrap();
+        set_child_subreaper(None).unwrap();
+        let seen = Shutdown::parse(&Output::new(ExitStatus::Code(0), output.stdout, output.stderr)).unwrap();
+        let left = zombies();
+        left.iter().copied().for_each(reap);
+        assert_eq!((seen.members, seen.outlived), (Shutdown::MEMBERS, 0), "{seen:?}");
+        assert!(left.len() == 2 && seen.zombies >= 2, "child and grandchild wait here: {left:?} {seen:?}");
+    }
+
+    static TURN: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
     fn reap(pid: Pid) {
         waitpid(Some(pid), WaitOptions::empty()).unwrap();

@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use futures_util::stream::BoxStream;
 use provider_core::{
     capability::{Capabilities, Settle},
-    environment::{Artifact, BasePin, BuildRequest, EnvironmentSpec, Lockfile},
+    environment::{Artifact, BasePin, BaseRef, BuildRequest, EnvironmentSpec, Lockfile},
     error::{Code, Result},
     lifecycle::{Creator, Intent, Progress, ResourceKind, ResourceRef},
     names::{Owner, ProviderId},
@@ -197,6 +197,15 @@ fn capabilities(real_ids: bool) -> Capabilities {
 impl Builder for LocalProvider {
     fn validate(&self, spec: &EnvironmentSpec, _lockfile: &Lockfile) -> Vec<Finding> {
         builder::findings(&self.inner, spec)
+    }
+
+    /// A base without a channel is always this driver's own. Cancel safe.
+    async fn own_base(&self, base: &BaseRef) -> Result<Option<BasePin>> {
+        if base.channel.is_some() {
+            return Ok(None);
+        }
+        let (driver, name) = (self.clone(), base.name.clone());
+        blocking(move || driver.pin_base(&name)).await.map(Some)
     }
 
     /// Cancel safe.

@@ -9,7 +9,7 @@ use crate::{exit::Exit, providers, show};
 pub(super) fn list() -> Exit {
     let mut text = format!("checks of {}:\n", SANDBOX_V1.name);
     for check in CORE_TIER {
-        let note = if check.present { "" } else { "  (not in this version)" };
+        let note = if check.needs_language { "  (with a language)" } else { "" };
         let _ = writeln!(text, "  {:16}  {}{note}", check.id, check.question);
     }
     text += "\nproviders:\n";

@@ -1,8 +1,14 @@
 //! The commands of `matrix`.
 
+mod build;
+mod delete;
+mod gc;
 mod list;
+mod record;
+mod resolve;
 mod run;
 mod sweep;
+mod verify;
 
 use std::{io::IsTerminal as _, path::Path, process::ExitCode};
 
@@ -31,6 +37,11 @@ pub fn main() -> ExitCode {
     let ended = runtime.block_on(async {
         match &cli.command {
             Command::Run(options) => run::run(options, cli.verbose > 0).await,
+            Command::Resolve(options) => resolve::resolve(options).await,
+            Command::Build(options) => build::build(options, cli.verbose > 0).await,
+            Command::Verify(options) => verify::verify(options).await,
+            Command::Delete(options) => delete::delete(options).await,
+            Command::Gc(options) => gc::gc(options),
             Command::List => Ok(list::list()),
             Command::Sweep(options) => sweep::sweep(options).await,
         }

@@ -1,31 +1,21 @@
 //! `matrix run`
 
-use std::{
-    path::Path,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-};
+use std::{path::Path, sync::Arc};
 
-use provider_core::{
-    environment::{Environment, EnvironmentSpec, Format, Lockfile},
-    error::Result,
-    lifecycle::{Clock, SessionConfig, SystemClock, timeout},
-};
+use provider_core::{error::Result, lifecycle::SessionConfig, secret::SecretSet};
 use serde::Serialize;
 
-use super::write_json;
+use super::{record, write_json};
 use crate::{
     cli::Run,
     exit::Exit,
-    leg::{LegPlan, LegReport, run_leg},
+    junit,
+    leg::{LegPlan, LegReport, Start, run_leg},
     providers::Entrant,
+    recipe::{self, Prepared},
     settings, show,
+    signals::Signals,
 };
-
-/// The matrix's own environment.
-pub(crate) const OWN_ENVIRONMENT: &str = include_str!("../../fixtures/environment.toml");
 
 #[derive(Serialize)]
 struct MatrixReport<'a> {
@@ -35,114 +25,63 @@ struct MatrixReport<'a> {
 }
 
 pub(super) async fn run(options: &Run, verbose: bool) -> Result<Exit> {
-    let environment = environment(options.env.as_deref())?;
-    let name = environment.spec().metadata.name.clone();
+    // A report that cannot be written is found out before the work, not after it.
     if let Some(path) = &options.json {
-        // A report that cannot be written is found out before the work, not after it.
         write_json(path, &serde_json::json!({ "version": 1, "legs": [] }))?;
     }
-    let secrets = settings::secrets(environment.spec(), &options.secrets)?;
+    if let Some(path) = &options.junit {
+        junit::write(path, &[])?;
+    }
+    let (entrant, start, secrets) = match &options.artifact {
+        Some(path) => from_artifact(path, options)?,
+        None => {
+            let Prepared { entrant, recipe, secrets } = recipe::prepare(&options.source).await?;
+            (entrant, Start::Build(Box::new(recipe)), secrets)
+        }
+    };
     let plan = LegPlan {
-        entrant: Entrant::open(&options.provider, &options.bases)?,
-        environment,
-        lockfile: Lockfile::without_packages(),
+        entrant,
+        start,
         secrets,
-        session: session_config(options),
+        session: session_config(options.kill_at),
         close_within: options.close_within,
     };
     let signals = Signals::listen();
     let report = {
-        let screen = show::Screen::new(&options.provider, verbose);
+        let screen = show::Screen::new(plan.entrant.provider.id().as_str(), verbose);
         run_leg(&plan, &screen, signals.first()).await?
     };
-    show::print(&show::leg(&report, &name, plan.entrant.cache().as_deref()));
+    let name = plan.start.environment();
+    show::print(&show::leg(&report, name, plan.entrant.cache().as_deref()));
+    // The run's own outcome is what counts.
+    let mut written = Vec::new();
     if let Some(path) = &options.json {
-        // The run's own outcome is what counts.
-        if let Err(error) =
-            write_json(path, &MatrixReport { version: 1, environment: &name, legs: [&report] })
-        {
-            show::note(&format!("error: {error}"));
-        }
+        written.push(write_json(path, &MatrixReport { version: 1, environment: name, legs: [&report] }));
     }
+    if let Some(path) = &options.junit {
+        written.push(junit::write(path, &[&report]));
+    }
+    written.into_iter().filter_map(Result::err).for_each(|error| show::note(&format!("error: {error}")));
     Ok(match report.exit() {
-        Exit::Interrupted if signals.terminated.load(Ordering::SeqCst) => Exit::Terminated,
+        Exit::Interrupted => signals.exit(),
         exit => exit,
     })
 }
 
-fn environment(path: Option<&Path>) -> Result<Environment> {
-    match path {
-        Some(path) => Environment::load(path),
-        None => Environment::new(EnvironmentSpec::parse(OWN_ENVIRONMENT, Format::Toml)?, None),
-    }
+fn from_artifact(path: &Path, options: &Run) -> Result<(Entrant, Start, SecretSet)> {
+    let artifact = record::read(path)?;
+    let secrets = settings::secrets_of(&artifact.build_secrets, &options.source.secrets)?;
+    let entrant = Entrant::open(artifact.provider.as_str(), &options.source.bases)?;
+    Ok((entrant, Start::Artifact(Box::new(artifact)), secrets))
 }
 
-fn session_config(options: &Run) -> SessionConfig {
+pub(super) fn session_config(kill_at: Option<usize>) -> SessionConfig {
     let config = SessionConfig::new("matrix");
     #[cfg(unix)]
-    if let Some(nth) = options.kill_at {
+    if let Some(nth) = kill_at {
         return config.gate(Arc::new(crate::leg::KillAt::new(nth)));
     }
     #[cfg(not(unix))]
-    let _ = options;
+    let _ = kill_at;
     config
-}
-
-/// Signals within this time belong to one request.
-const SAME_REQUEST: std::time::Duration = std::time::Duration::from_secs(1);
-
-/// Ctrl-C and SIGTERM: the first ends the leg and lets it clean up, the second ends the process at once.
-struct Signals {
-    first: Arc<tokio::sync::Notify>,
-    terminated: Arc<AtomicBool>,
-}
-
-impl Signals {
-    fn listen() -> Self {
-        let signals = Self { first: Arc::default(), terminated: Arc::default() };
-        let (first, terminated) = (Arc::clone(&signals.first), Arc::clone(&signals.terminated));
-        let listening = async move {
-            let exit = next_signal().await;
-            terminated.store(exit == Exit::Terminated, Ordering::SeqCst);
-            show::note(
-                "interrupted: cleaning up; once more ends at once and leaves the rest to `matrix sweep --delete`",
-            );
-            first.notify_one();
-            // What asks once may send the same signal to the process and to its group.
-            let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-            while timeout(&clock, SAME_REQUEST, next_signal()).await.is_ok() {}
-            let exit = next_signal().await;
-            show::note("ended at once; `matrix sweep --delete` deletes what is left");
-            std::process::exit(i32::from(exit.code()));
-        };
-        #[expect(clippy::disallowed_methods, reason = "it creates nothing at any provider")]
-        tokio::spawn(listening);
-        signals
-    }
-
-    async fn first(&self) {
-        self.first.notified().await;
-    }
-}
-
-#[cfg(unix)]
-async fn next_signal() -> Exit {
-    use tokio::signal::unix::{SignalKind, signal};
-    let (Ok(mut interrupt), Ok(mut terminate)) =
-        (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
-    else {
-        return std::future::pending().await;
-    };
-    tokio::select! {
-        _ = interrupt.recv() => Exit::Interrupted,
-        _ = terminate.recv() => Exit::Terminated,
-    }
-}
-
-#[cfg(not(unix))]
-async fn next_signal() -> Exit {
-    match tokio::signal::ctrl_c().await {
-        Ok(()) => Exit::Interrupted,
-        Err(_) => std::future::pending().await,
-    }
 }

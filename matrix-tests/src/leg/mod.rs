@@ -1,11 +1,14 @@
 //! One leg: a provider's row of the matrix, from the first look at the machine to the proof that nothing is left.
 
+mod attempt;
+mod board;
 #[cfg(unix)]
 mod kill;
+mod leaks;
 mod report;
 mod run;
 
 #[cfg(unix)]
 pub use kill::KillAt;
-pub use report::{LegReport, RowReport, RowStatus, rows};
-pub use run::{LegPlan, Watch, run_leg};
+pub use report::{LegKind, LegReport, RowReport, RowStatus, rows};
+pub use run::{LegPlan, Recipe, Start, Watch, run_leg};

@@ -3,7 +3,7 @@
 use std::{fmt, time::Duration};
 
 use provider_core::{
-    contract::checks::{CORE_TIER, CheckResult},
+    contract::checks::{CORE_TIER, CheckResult, Status},
     error::Error,
     lifecycle::TeardownReport,
 };
@@ -19,6 +19,8 @@ pub mod rows {
     pub const BUILD: &str = "build";
     /// The sandbox.
     pub const LAUNCH: &str = "launch";
+    /// Whether the artifact is what its record says.
+    pub const VERIFY: &str = "verify";
     /// Everything was deleted, or is named.
     pub const CLOSE: &str = "close";
     /// The provider lists nothing of this run.
@@ -35,6 +37,24 @@ pub enum RowStatus {
     Failed,
     /// An earlier row failed. It counts as failed.
     NotReached,
+    /// It does not apply, for the reason in its summary. It counts neither as passed nor as failed.
+    NotAsked,
+}
+
+impl RowStatus {
+    /// Whether the leg has failed because of it.
+    pub fn counts_as_failed(self) -> bool {
+        matches!(self, RowStatus::Failed | RowStatus::NotReached)
+    }
+}
+
+/// Which rows a leg has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LegKind {
+    /// It builds an artifact.
+    Build,
+    /// It launches one that was built before.
+    Artifact,
 }
 
 /// One row of a leg.
@@ -73,8 +93,16 @@ impl RowReport {
         Self { status: RowStatus::NotReached, ..Self::passed(id, Duration::ZERO, why) }
     }
 
+    pub(super) fn not_asked(id: &str, why: impl Into<String>) -> Self {
+        Self { status: RowStatus::NotAsked, ..Self::passed(id, Duration::ZERO, why) }
+    }
+
     pub(super) fn of_check(result: CheckResult) -> Self {
-        let status = if result.passed() { RowStatus::Passed } else { RowStatus::Failed };
+        let status = match result.status {
+            Status::Passed => RowStatus::Passed,
+            Status::NotAsked => RowStatus::NotAsked,
+            Status::Failed => RowStatus::Failed,
+        };
         Self { status, details: result.details, ..Self::passed(&result.id, result.duration, result.summary) }
     }
 }
@@ -98,23 +126,24 @@ pub struct LegReport {
 }
 
 impl LegReport {
-    /// The ids of the rows of every leg, in order.
-    pub fn row_ids() -> impl Iterator<Item = &'static str> {
-        let checks = CORE_TIER.iter().filter(|check| check.present).map(|check| check.id);
-        [rows::PREFLIGHT, rows::BUILD, rows::LAUNCH]
-            .into_iter()
-            .chain(checks)
-            .chain([rows::CLOSE, rows::LEAKS])
+    /// The ids of the rows of a leg, in order.
+    pub fn row_ids(kind: LegKind) -> impl Iterator<Item = &'static str> {
+        let before = match kind {
+            LegKind::Build => &[rows::PREFLIGHT, rows::BUILD, rows::LAUNCH, rows::VERIFY][..],
+            LegKind::Artifact => &[rows::PREFLIGHT, rows::LAUNCH, rows::VERIFY],
+        };
+        let checks = CORE_TIER.iter().map(|check| check.id);
+        before.iter().copied().chain(checks).chain([rows::CLOSE, rows::LEAKS])
     }
 
     /// The exit code that the leg deserves. That something was left behind says more than that a check failed.
     pub fn exit(&self) -> Exit {
-        let failed = |id: &str| self.rows.iter().any(|row| row.id == id && row.status != RowStatus::Passed);
+        let failed = |id: &str| self.rows.iter().any(|row| row.id == id && row.status.counts_as_failed());
         if failed(rows::CLOSE) || failed(rows::LEAKS) {
             Exit::LeftBehind
         } else if self.interrupted {
             Exit::Interrupted
-        } else if self.rows.iter().any(|row| row.status != RowStatus::Passed) {
+        } else if self.rows.iter().any(|row| row.status.counts_as_failed()) {
             Exit::Failed
         } else {
             Exit::Passed
@@ -132,6 +161,7 @@ impl fmt::Display for RowStatus {
             RowStatus::Passed => "passed",
             RowStatus::Failed => "FAILED",
             RowStatus::NotReached => "not reached",
+            RowStatus::NotAsked => "not asked",
         })
     }
 }

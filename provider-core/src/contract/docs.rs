@@ -61,11 +61,15 @@ fn write_page(page: &mut String, contract: &Contract) -> std::fmt::Result {
     writeln!(page, "| {EXIT_FAIL} | a row fails; `first_failed` names the first |")?;
     writeln!(page, "| {EXIT_USAGE} | wrong usage |")?;
     writeln!(page, "\n## The core tier\n")?;
-    writeln!(page, "Each check is asked inside a running sandbox, in this order, and has a stable id.\n")?;
-    writeln!(page, "| n | id | question | in this version |\n|---|---|---|---|")?;
+    writeln!(
+        page,
+        "Each check is asked inside a running sandbox, in this order, and has a stable id. Those marked with * are only \
+         asked\nof an Environment that names a language.\n"
+    )?;
+    writeln!(page, "| n | id | question |\n|---|---|---|")?;
     for (number, check) in CORE_TIER.iter().enumerate() {
-        let present = if check.present { "yes" } else { "no" };
-        writeln!(page, "| {} | `{}` | {} | {present} |", number + 1, check.id, check.question)?;
+        let mark = if check.needs_language { " *" } else { "" };
+        writeln!(page, "| {} | `{}`{mark} | {} |", number + 1, check.id, check.question)?;
     }
     writeln!(
         page,

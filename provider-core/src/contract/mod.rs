@@ -14,7 +14,7 @@ pub mod doctor;
 pub mod fixtures;
 #[cfg(test)]
 #[cfg(unix)]
-mod host;
+pub(crate) mod host;
 mod language;
 pub mod probe;
 mod row;
@@ -68,6 +68,10 @@ pub struct Contract {
     pub reserved_path: &'static str,
     /// Where the doctor is, in the reserved path.
     pub doctor_path: &'static str,
+    /// Where the lockfile is, in the reserved path.
+    pub lockfile_path: &'static str,
+    /// Where the description of the image is, in the reserved path: a JSON object with the lockfile's digest.
+    pub description_path: &'static str,
     /// The virtual environment with the Environment's packages, where it names a language. It belongs to the user.
     pub venv: &'static str,
     /// The interpreter that is on `PATH` where the Environment names a language.
@@ -101,6 +105,8 @@ pub const SANDBOX_V1: Contract = Contract {
     workdir: "/home/sandbox/work",
     reserved_path: "/opt/provider",
     doctor_path: "/opt/provider/doctor",
+    lockfile_path: "/opt/provider/lockfile",
+    description_path: "/opt/provider/environment.json",
     venv: "/opt/venv",
     python: "python3",
     installers: &["uv", "pip"],

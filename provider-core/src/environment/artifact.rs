@@ -45,6 +45,9 @@ pub struct Artifact {
     pub language: Option<LanguageFacts>,
     /// The contract that its sandboxes fulfil.
     pub contract: String,
+    /// The ids of the secrets that its build was given.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub build_secrets: Vec<String>,
     /// Variables of every command in its sandboxes.
     #[serde(default)]
     pub env_vars: BTreeMap<String, String>,
@@ -83,6 +86,7 @@ impl Artifact {
             base: request.base().fingerprint().to_owned(),
             reproducible: request.base().is_pinned(),
             language: request.language_facts(),
+            build_secrets: request.spec().spec.build_secrets.iter().map(|it| it.id.clone()).collect(),
             contract: request.spec().spec.contract.clone(),
             env_vars: SANDBOX_V1.env_vars_of(&request.spec().spec.env, request.spec().names_language()),
             built,

@@ -38,7 +38,7 @@ impl Environment {
     /// [`Code::SpecInvalid`] naming the place; [`Code::FileError`] naming the file that cannot be read.
     pub fn load(path: &Path) -> Result<Self> {
         let format = Format::of_path(path)?;
-        let bytes = read_at_most(path, SPEC_MAX)?.map_err(parse::too_long)?;
+        let bytes = read_at_most(path, SPEC_MAX)?.map_err(|len| parse::too_long("the specification", len))?;
         let in_file = |error: Error| {
             Error::new(error.code(), format!("{}: {}", path.display(), error.message()))
                 .with_advice(error.advice().to_owned())
@@ -127,7 +127,7 @@ fn read_beside(folder: Option<&Path>, file: &FileSpec, place: &str) -> Result<Ve
 }
 
 /// The content, or the length of a file that is longer than `max`.
-fn read_at_most(path: &Path, max: usize) -> Result<Result<Vec<u8>, u64>> {
+pub(super) fn read_at_most(path: &Path, max: usize) -> Result<Result<Vec<u8>, u64>> {
     let cannot = |source: std::io::Error| {
         Error::new(Code::FileError, format!("{} cannot be read: {source}", path.display()))
             .with_source(source)

@@ -44,7 +44,7 @@ pub(crate) struct Header {
 const VERSION_LINE: &str = "# provider-lock: v1";
 const INPUTS: &str = "# provider-inputs: ";
 const PROTECTED: &str = "# provider-protected: ";
-const APT: &str = "# provider-apt: ";
+pub(super) const APT: &str = "# provider-apt: ";
 
 impl Header {
     /// The header of what this specification resolves to.
@@ -129,7 +129,7 @@ impl Header {
 }
 
 /// One package, on one line.
-fn package(line: &str) -> Result<LockedPackage, String> {
+pub(super) fn package(line: &str) -> Result<LockedPackage, String> {
     let mut words = line.split(" --hash=").map(str::trim);
     let pin = words.next().unwrap_or_default();
     let (requirement, marker) = match pin.split_once(" ; ") {

@@ -1,11 +1,13 @@
 //! What an image contains, and what is made of it.
 //!
 //! An [`EnvironmentSpec`] is what a user writes, in TOML or JSON. With the content of its files it is an
-//! [`Environment`]; with a [`Lockfile`], a [`BasePin`] and the values of its secrets a [`BuildRequest`]; built, it
-//! is an [`Artifact`].
+//! [`Environment`]. [`resolve_for`] makes its [`Lockfile`] and finds a [`BasePin`] for each provider of a run; with
+//! both and the values of its secrets it is a [`BuildRequest`]; built, it is an [`Artifact`].
 
 mod artifact;
+mod attest;
 mod base;
+mod bases;
 mod check;
 mod check_options;
 mod check_packages;
@@ -18,11 +20,14 @@ mod packages;
 mod parse;
 mod pins;
 mod request;
+mod resolve;
 mod spec;
 mod variables;
 
 pub use artifact::Artifact;
+pub use attest::{LOCKFILE_DIGEST, verify_lockfile};
 pub use base::BasePin;
+pub use bases::ApprovedBases;
 pub use content::{Environment, FileContent};
 pub use features::Feature;
 pub use locked::LockedPackage;
@@ -34,6 +39,7 @@ pub use packages::{Language, Manager, Packages, PythonPackages, Requirement, Sys
 pub use parse::{Format, SPEC_MAX};
 pub use pins::{PIP, PROTECTED, PinnedPackage};
 pub use request::{BuildId, BuildRequest};
+pub use resolve::{Resolution, ResolveInputs, ResolveRunner, UvRunner, pin_bases, resolve, resolve_for};
 pub use spec::{BaseRef, BuildSecret, Commands, EnvironmentSpec, FileSpec, Metadata, SecretMount, Spec};
 pub use variables::InstallerVariables;
 

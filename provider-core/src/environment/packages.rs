@@ -3,7 +3,7 @@
 use std::{fmt, str::FromStr as _};
 
 use pep440_rs::{Version, VersionSpecifiers};
-use pep508_rs::{Requirement as Parsed, VerbatimUrl, VersionOrUrl};
+use pep508_rs::{MarkerTree, Requirement as Parsed, VerbatimUrl, VersionOrUrl};
 use serde::{Deserialize, Serialize};
 
 /// The language that the sandboxes of an Environment speak.
@@ -53,14 +53,14 @@ impl Language {
     /// The oldest minor version of Python 3 that will do, such as 9 for `>=3.9`; `None` if no version does, or the
     /// text cannot be read.
     pub fn oldest_minor(&self) -> Option<u32> {
-        let specifiers = self.specifiers().ok()?;
-        let fits = |minor: &u32| {
-            // The first and a late patch release stand for all: ranges seldom name one.
-            [0_u64, 1, 99]
-                .iter()
-                .any(|patch| specifiers.contains(&Version::new([3, u64::from(*minor), *patch])))
-        };
-        (0..=LATEST_MINOR).find(fits)
+        (0..=LATEST_MINOR).find(|minor| self.includes_minor(*minor))
+    }
+
+    /// Whether some release of this minor version of Python 3 will do.
+    pub fn includes_minor(&self, minor: u32) -> bool {
+        let Ok(specifiers) = self.specifiers() else { return false };
+        // The first and a late patch release stand for all: ranges seldom name one.
+        [0_u64, 1, 99].iter().any(|patch| specifiers.contains(&Version::new([3, u64::from(minor), *patch])))
     }
 }
 
@@ -118,6 +118,8 @@ pub struct Requirement {
     pub name: String,
     /// The versions that will do; absent means any.
     pub versions: Option<VersionSpecifiers>,
+    /// Where it counts: for which Python and system.
+    pub(super) marker: MarkerTree,
     text: String,
 }
 
@@ -130,6 +132,10 @@ impl Requirement {
         let refuse = |words: &str| Err(words.to_owned());
         if text.len() > 1000 || text.chars().any(char::is_control) {
             return refuse("it is too long or holds a control character");
+        }
+        // Installers put variables into the lines of their files, and a backslash goes on to the next.
+        if text.contains(['$', '`', '\\']) {
+            return refuse("it holds one of $, ` and \\, which no requirement needs");
         }
         if text.trim_start().starts_with('-') {
             return refuse("it is an option of an installer, not a requirement");
@@ -144,7 +150,12 @@ impl Requirement {
             Some(VersionOrUrl::VersionSpecifier(versions)) => Some(versions),
             Some(VersionOrUrl::Url(_)) => return refuse("it names an address"),
         };
-        Ok(Self { name: normalised(parsed.name.as_ref()), versions, text: text.trim().to_owned() })
+        Ok(Self {
+            name: normalised(parsed.name.as_ref()),
+            versions,
+            marker: parsed.marker,
+            text: text.trim().to_owned(),
+        })
     }
 }
 
@@ -212,6 +223,7 @@ mod tests {
             "./a",
             "a\nb",
             "a\0",
+            "a; sys_platform == '${HOME}'",
         ] {
             assert!(Requirement::parse(text).is_err(), "{text:?} was accepted");
         }

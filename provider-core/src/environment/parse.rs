@@ -2,7 +2,6 @@
 
 use serde::de::DeserializeOwned;
 
-use super::EnvironmentSpec;
 use crate::error::{Code, Error, Result};
 
 /// The longest specification, in bytes. Content belongs into files beside it.
@@ -34,32 +33,33 @@ impl Format {
     }
 }
 
-pub(super) fn parse(text: &str, format: Format) -> Result<EnvironmentSpec> {
+/// Reads `what`, such as `the specification`.
+pub(super) fn parse<T: DeserializeOwned>(what: &str, text: &str, format: Format) -> Result<T> {
     if text.len() > SPEC_MAX {
-        return Err(too_long(text.len() as u64));
+        return Err(too_long(what, text.len() as u64));
     }
     match format {
         Format::Json => {
             let mut reader = serde_json::Deserializer::from_str(text);
-            let spec = deserialize(&mut reader, |error: &serde_json::Error| error.to_string())?;
+            let read = deserialize(what, &mut reader, |error: &serde_json::Error| error.to_string())?;
             // What follows the document would otherwise be passed over.
-            reader.end().map_err(|error| invalid(&error.to_string()))?;
-            Ok(spec)
+            reader.end().map_err(|error| invalid(what, &error.to_string()))?;
+            Ok(read)
         }
         Format::Toml => {
             let reader =
-                toml::Deserializer::parse(text).map_err(|error| invalid(&with_line(text, &error)))?;
-            deserialize(reader, |error: &toml::de::Error| with_line(text, error))
+                toml::Deserializer::parse(text).map_err(|error| invalid(what, &with_line(text, &error)))?;
+            deserialize(what, reader, |error: &toml::de::Error| with_line(text, error))
         }
     }
 }
 
-pub(super) fn too_long(len: u64) -> Error {
-    Error::new(Code::SpecInvalid, format!("the specification has {len} bytes, and {SPEC_MAX} are allowed"))
-        .with_advice("put content into files beside it and name them with contentRef")
+pub(super) fn too_long(what: &str, len: u64) -> Error {
+    Error::new(Code::SpecInvalid, format!("{what} has {len} bytes, and {SPEC_MAX} are allowed"))
+        .with_advice("a specification's content belongs into files beside it, which contentRef names")
 }
 
-fn deserialize<'de, T, D>(reader: D, words: impl Fn(&D::Error) -> String) -> Result<T>
+fn deserialize<'de, T, D>(what: &str, reader: D, words: impl Fn(&D::Error) -> String) -> Result<T>
 where
     T: DeserializeOwned,
     D: serde::Deserializer<'de>,
@@ -68,14 +68,14 @@ where
         let path = error.path().to_string();
         let words = words(error.inner());
         match path.as_str() {
-            "." => invalid(&words),
-            _ => invalid(&format!("{path}: {words}")),
+            "." => invalid(what, &words),
+            _ => invalid(what, &format!("{path}: {words}")),
         }
     })
 }
 
-fn invalid(words: &str) -> Error {
-    Error::new(Code::SpecInvalid, format!("the specification cannot be read: {words}"))
+fn invalid(what: &str, words: &str) -> Error {
+    Error::new(Code::SpecInvalid, format!("{what} cannot be read: {words}"))
 }
 
 /// The library's own text spans several lines and quotes the input, which may hold a secret.
@@ -92,6 +92,7 @@ fn with_line(text: &str, error: &toml::de::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::environment::EnvironmentSpec;
 
     const GOOD: &str = "[metadata]\nname = \"hello\"\n[spec.env]\nGREETING = \"hi\"\n";
 

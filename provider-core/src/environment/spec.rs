@@ -192,7 +192,7 @@ impl EnvironmentSpec {
     /// # Errors
     /// [`Code::SpecInvalid`] naming the place: the line or the key.
     pub fn parse(text: &str, format: parse::Format) -> Result<Self> {
-        let spec = parse::parse(text, format)?;
+        let spec: Self = parse::parse("the specification", text, format)?;
         Finding::refuse_all(&spec.check())?;
         Ok(spec)
     }
@@ -231,22 +231,31 @@ fn canonical_digest(value: &impl Serialize) -> Result<String> {
 }
 
 /// A map in which a repeated key is an error, where serde would let the last one win.
-fn unique_keys<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, String>, D::Error> {
-    struct UniqueKeys(PhantomData<()>);
+pub(super) fn unique_keys<'de, D, K, V>(deserializer: D) -> Result<BTreeMap<K, V>, D::Error>
+where
+    D: Deserializer<'de>,
+    K: Deserialize<'de> + Ord + fmt::Display,
+    V: Deserialize<'de>,
+{
+    struct UniqueKeys<K, V>(PhantomData<(K, V)>);
 
-    impl<'de> Visitor<'de> for UniqueKeys {
-        type Value = BTreeMap<String, String>;
+    impl<'de, K, V> Visitor<'de> for UniqueKeys<K, V>
+    where
+        K: Deserialize<'de> + Ord + fmt::Display,
+        V: Deserialize<'de>,
+    {
+        type Value = BTreeMap<K, V>;
 
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("a table of strings")
+            f.write_str("a table")
         }
 
         fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Self::Value, A::Error> {
             let mut map = BTreeMap::new();
-            while let Some(key) = access.next_key::<String>()? {
-                let value = access.next_value()?;
-                if map.insert(key.clone(), value).is_some() {
-                    return Err(A::Error::custom(format!("duplicate key {key:?}")));
+            while let Some(key) = access.next_key::<K>()? {
+                let (name, value) = (key.to_string(), access.next_value()?);
+                if map.insert(key, value).is_some() {
+                    return Err(A::Error::custom(format!("duplicate key {name:?}")));
                 }
             }
             Ok(map)

@@ -103,21 +103,32 @@ impl MemoryProvider {
     /// The same driver, whose sandboxes show other facts.
     #[must_use]
     pub fn with_facts(self, facts: MachineFacts) -> Self {
-        let Inner { id, account, endpoint, capabilities, .. } = &*self.inner;
+        self.changed(|inner| inner.facts = facts)
+    }
+
+    /// The same driver under another id, so that several take part in one run.
+    #[must_use]
+    pub fn with_id(self, id: ProviderId) -> Self {
+        self.changed(|inner| inner.id = id)
+    }
+
+    fn changed(self, change: impl FnOnce(&mut Inner)) -> Self {
+        let Inner { id, account, endpoint, capabilities, facts, .. } = &*self.inner;
         let link = match &self.inner.link {
             Link::Here(world) => Link::Here(Arc::clone(world)),
             #[cfg(unix)]
             Link::Socket(path, clock) => Link::Socket(path.clone(), clock.clone()),
         };
-        let inner = Inner {
+        let mut inner = Inner {
             id: id.clone(),
             account: account.clone(),
             endpoint: endpoint.clone(),
             link,
             clock: Arc::clone(&self.inner.clock),
             capabilities: capabilities.clone(),
-            facts,
+            facts: facts.clone(),
         };
+        change(&mut inner);
         Self { inner: Arc::new(inner) }
     }
 }

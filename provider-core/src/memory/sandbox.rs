@@ -1,4 +1,5 @@
-//! A sandbox that answers from a script: the doctor, the probes of the contract, and a few small programs.
+//! A sandbox that answers from a script: the doctor, the probes of the contract, the checks' code sessions, and a few
+//! small programs.
 
 use std::{fmt, sync::Arc};
 
@@ -58,6 +59,10 @@ impl Sandbox for MemorySandbox {
     }
 
     async fn spawn(&self, command: Command) -> Result<Child> {
+        if let Some(session) = self.machine.spawn(&command) {
+            self.live().await?;
+            return Ok(session);
+        }
         let output = self.exec(command).await?;
         let control = Arc::new(Ended(output.status));
         Ok(Child::new(None, reader_of(output.stdout), reader_of(output.stderr), control))

@@ -221,6 +221,18 @@ pub(crate) fn an_unknown_base_is_refused_with_the_known_ones() -> Outcome {
         let error = assert_code(world.driver.pin_base("debian"), Code::ArtifactMissing);
         assert!(error.message().contains("/nowhere/debian"), "{error}");
 
+        // A base without a channel is the driver's own; one with a channel is for the approved bases.
+        let base = |name: &str, channel: Option<&str>| BaseRef {
+            name: name.into(),
+            channel: channel.map(Into::into),
+        };
+        let own = world.provider.own_base(&base("host", None)).await.expect("a base").expect("its own");
+        assert_eq!(own, world.driver.pin_base("host").expect("a pin"));
+        let error = assert_code(world.provider.own_base(&base("ubuntu", None)).await, Code::SpecInvalid);
+        assert!(error.message().contains("debian, host"), "{error}");
+        let other = world.provider.own_base(&base("ubuntu", Some("stable"))).await.expect("an answer");
+        assert_eq!(other, None);
+
         let mut spec = EnvironmentSpec::named("a");
         spec.spec.base.name = "ubuntu".into();
         spec.spec.files = vec![file("/etc/x", "")];

@@ -1,12 +1,15 @@
 //! The core tier on real sandboxes, and Environments that make exactly one check fail.
 
+use std::{path::Path, sync::Arc};
+
 use provider_core::{
     contract::{
-        SANDBOX_V1,
-        checks::{CORE_TIER, CheckContext, CheckResult, ids, run_core_tier},
+        LanguageFacts, SANDBOX_V1,
+        checks::{CORE_TIER, CheckContext, CheckResult, Status, ids, run_check, run_core_tier},
     },
     environment::{EnvironmentSpec, SecretMount},
     lifecycle::{Clock as _, SystemClock, Timestamp},
+    sandbox::Sandbox,
     secret::SecretSet,
 };
 
@@ -25,14 +28,14 @@ async fn certify_in(world: &World, spec: EnvironmentSpec) -> Vec<CheckResult> {
     let artifact = session.build(&world.provider, request).await.expect("an artifact");
     let sandbox = world.launch(&session, &artifact).await;
     let metadata = serde_json::to_string(&*artifact).expect("JSON");
-    let results = check(world, &**sandbox, &secrets, metadata, start).await;
+    let results = check(world, &sandbox, &secrets, metadata, start).await;
     world.close(&session).await;
     results
 }
 
 async fn check(
     world: &World,
-    sandbox: &dyn provider_core::sandbox::Sandbox,
+    sandbox: &Arc<dyn Sandbox>,
     secrets: &SecretSet,
     metadata: String,
     start: Timestamp,
@@ -46,7 +49,7 @@ async fn check(
 }
 
 fn failed(results: &[CheckResult]) -> Vec<&CheckResult> {
-    results.iter().filter(|result| !result.passed()).collect()
+    results.iter().filter(|result| result.failed()).collect()
 }
 
 /// Exactly this check fails, and says so with this word.
@@ -60,8 +63,9 @@ fn assert_only(results: &[CheckResult], id: &str, word: &str) {
 pub(crate) fn all_checks_pass() -> Outcome {
     on_a_runtime(async {
         let results = certify(full_spec()).await;
-        let present = CORE_TIER.iter().filter(|check| check.present).count();
-        assert_eq!(results.len(), present);
+        assert_eq!(results.len(), CORE_TIER.len());
+        let not_asked = results.iter().filter(|result| result.status == Status::NotAsked).count();
+        assert_eq!(not_asked, CORE_TIER.iter().filter(|check| check.needs_language).count());
         assert!(failed(&results).is_empty(), "{results:#?}");
     });
     Ok(())
@@ -109,6 +113,29 @@ pub(crate) fn another_name_fails_doctor_and_identity() -> Outcome {
         let results = certify(spec).await;
         let failed: Vec<&str> = failed(&results).iter().map(|result| result.id.as_str()).collect();
         assert_eq!(failed, [ids::DOCTOR, ids::IDENTITY], "{results:#?}");
+    });
+    Ok(())
+}
+
+/// Whether the sandboxes, whose base is this machine, have an interpreter.
+pub(crate) fn has_python() -> bool {
+    SANDBOX_V1.path.split(':').any(|folder| Path::new(folder).join(SANDBOX_V1.python).exists())
+}
+
+/// The artifact's own doctor is not asked about a language; the checks of code sessions are all the same.
+pub(crate) fn code_sessions_are_real() -> Outcome {
+    on_a_runtime(async {
+        let world = World::new();
+        let (session, _artifact, sandbox) = world.sandbox().await;
+        let none = SecretSet::new();
+        let mut context = CheckContext::new(&sandbox, &none);
+        context.contract = SANDBOX_V1.on_this_machine();
+        context.language = Some(LanguageFacts { version: ">=3.8".into(), ..LanguageFacts::default() });
+        for id in [ids::KERNEL, ids::RESTART, ids::SHUTDOWN] {
+            let result = run_check(id, &context).await.expect("a check");
+            assert!(result.passed(), "{result:#?}");
+        }
+        world.close(&session).await;
     });
     Ok(())
 }

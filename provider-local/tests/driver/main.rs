@@ -116,6 +116,12 @@ fn main() {
         commands::further_groups_are_dropped,
     ));
     trials.push(common::trial_if(
+        core_tier::has_python(),
+        "core_tier::code_sessions_are_real",
+        "this machine has no python3 for its sandboxes",
+        core_tier::code_sessions_are_real,
+    ));
+    trials.push(common::trial_if(
         machine::can_mount(),
         "machine::a_full_disk_is_named",
         "a small file system cannot be mounted here",

@@ -32,6 +32,7 @@ const TOOLS: &[&str] = &[
     "rm",
     "rmdir",
     "sed",
+    "setsid",
     "sh",
     "sha256sum",
     "sleep",

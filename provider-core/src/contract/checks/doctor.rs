@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::{Check, CheckContext, Verdict, ids};
+use super::{Check, CheckContext, Verdict};
 use crate::{
     contract::doctor::{DoctorReport, EXIT_FAIL, EXIT_PASS, RowStatus},
     error::Result,
@@ -19,10 +19,6 @@ pub(super) struct Doctor;
 
 #[async_trait]
 impl Check for Doctor {
-    fn id(&self) -> &'static str {
-        ids::DOCTOR
-    }
-
     async fn ask(&self, context: &CheckContext<'_>) -> Result<Verdict> {
         let contract = &context.contract;
         let command = Command::argv([contract.doctor_path]).timeout(LIMIT);

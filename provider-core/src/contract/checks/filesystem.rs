@@ -2,17 +2,13 @@
 
 use async_trait::async_trait;
 
-use super::{Check, CheckContext, Verdict, ids};
+use super::{Check, CheckContext, Verdict};
 use crate::{contract::probe, error::Result};
 
 pub(super) struct Filesystem;
 
 #[async_trait]
 impl Check for Filesystem {
-    fn id(&self) -> &'static str {
-        ids::FILESYSTEM
-    }
-
     async fn ask(&self, context: &CheckContext<'_>) -> Result<Verdict> {
         let contract = &context.contract;
         // Another text each time, so that an old file cannot pass for this one.

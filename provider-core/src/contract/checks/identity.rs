@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use super::{Check, CheckContext, Verdict, ids};
+use super::{Check, CheckContext, Verdict};
 use crate::{contract::probe, error::Result};
 
 /// The number under which the kernel shows a group that has none in this namespace.
@@ -12,10 +12,6 @@ pub(super) struct Identity;
 
 #[async_trait]
 impl Check for Identity {
-    fn id(&self) -> &'static str {
-        ids::IDENTITY
-    }
-
     async fn ask(&self, context: &CheckContext<'_>) -> Result<Verdict> {
         let output = context.sandbox.exec(probe::Identity::command()).await?;
         let found = probe::Identity::parse(&output)?;

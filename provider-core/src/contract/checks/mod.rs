@@ -6,19 +6,31 @@
 mod doctor;
 mod filesystem;
 mod identity;
+mod imports;
+mod kernel;
+mod python;
+mod restart;
 mod result;
 mod scrub;
 mod secrets;
+mod shutdown;
+pub(crate) mod snippets;
 
-use std::{fmt, panic::AssertUnwindSafe, time::Instant};
+use std::{fmt, panic::AssertUnwindSafe, sync::Arc, time::Instant};
 
 use async_trait::async_trait;
 use futures_util::FutureExt;
 
 pub use result::{CheckResult, Status};
 
-use super::{Contract, Row, SANDBOX_V1};
-use crate::{error::Result, identity::User, lifecycle::Timestamp, sandbox::Sandbox, secret::SecretSet};
+use super::{Contract, LanguageFacts, Row, SANDBOX_V1};
+use crate::{
+    error::Result,
+    identity::User,
+    lifecycle::{Clock, SystemClock, Timestamp},
+    sandbox::Sandbox,
+    secret::SecretSet,
+};
 use result::Verdict;
 use scrub::scrub;
 
@@ -51,8 +63,8 @@ pub struct CheckInfo {
     pub id: &'static str,
     /// What is asked.
     pub question: &'static str,
-    /// Whether this version has the check. One that it does not have is not run and never counts as passed.
-    pub present: bool,
+    /// Whether it is only asked of an Environment that names a language.
+    pub needs_language: bool,
 }
 
 /// The core tier in order.
@@ -60,47 +72,47 @@ pub const CORE_TIER: [CheckInfo; 9] = [
     CheckInfo {
         id: ids::DOCTOR,
         question: "the doctor runs at its path, reports this contract's version and exits with 0",
-        present: true,
+        needs_language: false,
     },
     CheckInfo {
         id: ids::IDENTITY,
         question: "user, uid, gid, groups, HOME and working directory are the contract's",
-        present: true,
+        needs_language: false,
     },
     CheckInfo {
         id: ids::PYTHON,
         question: "the Python version satisfies the Environment; an installer is on PATH",
-        present: false,
+        needs_language: true,
     },
     CheckInfo {
         id: ids::KERNEL,
-        question: "a code session runs `1+1` and keeps state across calls",
-        present: false,
+        question: "a code session runs `1+1`, keeps state across calls and tells an exception with its traceback",
+        needs_language: true,
     },
     CheckInfo {
         id: ids::IMPORTS,
         question: "each direct dependency imports, with exactly the lockfile's version",
-        present: false,
+        needs_language: true,
     },
     CheckInfo {
         id: ids::FILESYSTEM,
         question: "the working directory takes a real write, read and delete; the reserved path refuses any change",
-        present: true,
+        needs_language: false,
     },
     CheckInfo {
         id: ids::RESTART,
         question: "a code session restarts: its tree is killed, its state is gone, the sandbox is the same",
-        present: false,
+        needs_language: true,
     },
     CheckInfo {
         id: ids::SHUTDOWN,
         question: "a process group ends in time after SIGTERM; PID 1 leaves no zombie",
-        present: false,
+        needs_language: false,
     },
     CheckInfo {
         id: ids::SECRETS,
         question: "no build secret is in variables, arguments, files, names or metadata",
-        present: true,
+        needs_language: false,
     },
 ];
 
@@ -108,7 +120,7 @@ pub const CORE_TIER: [CheckInfo; 9] = [
 #[non_exhaustive]
 pub struct CheckContext<'a> {
     /// The sandbox that is asked.
-    pub sandbox: &'a dyn Sandbox,
+    pub sandbox: &'a Arc<dyn Sandbox>,
     /// What it should provide.
     pub contract: Contract,
     /// The values of the build secrets, which must not be found.
@@ -119,34 +131,42 @@ pub struct CheckContext<'a> {
     /// Whether the driver says that supplementary groups of the caller cannot be dropped. Then groups that have no
     /// number inside the sandbox are accepted, and reported.
     pub groups_cannot_be_dropped: bool,
-    /// Whether the Environment names a language.
-    pub names_language: bool,
+    /// The language that the Environment names. Without one, the checks about it are not asked.
+    pub language: Option<LanguageFacts>,
     /// Only files that changed since then, by the sandbox's clock, are searched for secrets: the start of the build,
     /// less a margin for clocks that differ. Absent means all files.
     pub since: Option<Timestamp>,
     /// Who searches for secrets; absent means the contract's user, who cannot read files of others. Where the driver
     /// can run a command as root, that finds more.
     pub search_as: Option<User>,
+    /// Where the limits of code sessions take their time from.
+    pub clock: Arc<dyn Clock>,
 }
 
 impl<'a> CheckContext<'a> {
     /// The context of a sandbox that should keep [`SANDBOX_V1`], of an Environment without a language.
-    pub fn new(sandbox: &'a dyn Sandbox, secrets: &'a SecretSet) -> Self {
+    pub fn new(sandbox: &'a Arc<dyn Sandbox>, secrets: &'a SecretSet) -> Self {
         Self {
             sandbox,
             contract: SANDBOX_V1,
             secrets,
             metadata: Vec::new(),
             groups_cannot_be_dropped: false,
-            names_language: false,
+            language: None,
             since: None,
             search_as: None,
+            clock: Arc::new(SystemClock::new()),
         }
+    }
+
+    /// Whether the Environment names a language.
+    pub fn names_language(&self) -> bool {
+        self.language.is_some()
     }
 
     /// The rows that the doctor must have been asked.
     pub fn asked_rows(&self) -> Vec<Row> {
-        Row::asked(self.names_language)
+        Row::asked(self.names_language())
     }
 }
 
@@ -159,7 +179,7 @@ impl fmt::Debug for CheckContext<'_> {
             .field("secrets", &self.secrets)
             .field("metadata", &self.metadata.len())
             .field("groups_cannot_be_dropped", &self.groups_cannot_be_dropped)
-            .field("names_language", &self.names_language)
+            .field("language", &self.language)
             .field("since", &self.since)
             .field("search_as", &self.search_as)
             .finish()
@@ -169,49 +189,65 @@ impl fmt::Debug for CheckContext<'_> {
 /// One question about a sandbox.
 #[async_trait]
 trait Check: Sync {
-    fn id(&self) -> &'static str;
-
     /// Asks. What speaks against the sandbox is in the verdict; an error means that it could not be asked.
     async fn ask(&self, context: &CheckContext<'_>) -> Result<Verdict>;
 }
 
-/// The checks that this version has, in the order of [`CORE_TIER`].
-const PRESENT: [&dyn Check; 4] =
-    [&doctor::Doctor, &identity::Identity, &filesystem::Filesystem, &secrets::Secrets];
+/// The checks, in the order of [`CORE_TIER`].
+const CHECKS: [&dyn Check; CORE_TIER.len()] = [
+    &doctor::Doctor,
+    &identity::Identity,
+    &python::Python,
+    &kernel::Kernel,
+    &imports::Imports,
+    &filesystem::Filesystem,
+    &restart::Restart,
+    &shutdown::Shutdown,
+    &secrets::Secrets,
+];
 
-/// Runs the checks of the core tier that this version has, in order, each to its end.
+/// Runs the checks of the core tier in order, each to its end.
 ///
 /// Cancel safe: a dropped future stops asking. The command under way is then the driver's to end.
 pub async fn run_core_tier(context: &CheckContext<'_>) -> Vec<CheckResult> {
     let mut results = Vec::new();
-    for check in PRESENT {
-        results.push(run(check, context).await);
+    for (info, check) in CORE_TIER.iter().zip(CHECKS) {
+        results.push(run(info, check, context).await);
     }
     results
 }
 
-/// Runs one check of the core tier by its id. `None` if this version has no such check.
+/// Runs one check of the core tier by its id. `None` if there is no such check.
 ///
 /// Cancel safe, as [`run_core_tier`] is.
 pub async fn run_check(id: &str, context: &CheckContext<'_>) -> Option<CheckResult> {
-    let check = PRESENT.into_iter().find(|check| check.id() == id)?;
-    Some(run(check, context).await)
+    let (info, check) = CORE_TIER.iter().zip(CHECKS).find(|(info, _)| info.id == id)?;
+    Some(run(info, check, context).await)
 }
 
-async fn run(check: &dyn Check, context: &CheckContext<'_>) -> CheckResult {
+async fn run(info: &CheckInfo, check: &dyn Check, context: &CheckContext<'_>) -> CheckResult {
     let start = Instant::now();
-    // A context is only read, so a check that panics leaves nothing half done in it.
-    let verdict = match AssertUnwindSafe(check.ask(context)).catch_unwind().await {
-        Ok(Ok(verdict)) => verdict,
-        Ok(Err(error)) => Verdict::failed(format!("the check could not be carried out: {error}")),
-        Err(panic) => Verdict::failed(format!("the check panicked: {}", panic_words(&*panic))),
+    let (status, verdict) = if info.needs_language && !context.names_language() {
+        (Status::NotAsked, Verdict::of(Vec::new(), "the Environment names no language", Vec::new()))
+    } else {
+        let verdict = ask(check, context).await;
+        (if verdict.failed { Status::Failed } else { Status::Passed }, verdict)
     };
     CheckResult {
-        id: check.id().to_owned(),
-        status: if verdict.failed { Status::Failed } else { Status::Passed },
+        id: info.id.to_owned(),
+        status,
         summary: scrub(context.secrets, &one_line(&verdict.summary)),
         details: verdict.details.iter().map(|line| scrub(context.secrets, line)).collect(),
         duration: start.elapsed(),
+    }
+}
+
+async fn ask(check: &dyn Check, context: &CheckContext<'_>) -> Verdict {
+    // A context is only read, so a check that panics leaves nothing half done in it.
+    match AssertUnwindSafe(check.ask(context)).catch_unwind().await {
+        Ok(Ok(verdict)) => verdict,
+        Ok(Err(error)) => Verdict::failed(format!("the check could not be carried out: {error}")),
+        Err(panic) => Verdict::failed(format!("the check panicked: {}", panic_words(&*panic))),
     }
 }
 

@@ -12,6 +12,8 @@ pub enum Status {
     Passed,
     /// It is not, or the check could not be carried out.
     Failed,
+    /// It was not asked, since the Environment has nothing that it is about. This is neither of the others.
+    NotAsked,
 }
 
 /// What one check reports. It holds no value of a secret.
@@ -36,11 +38,20 @@ impl CheckResult {
     pub fn passed(&self) -> bool {
         self.status == Status::Passed
     }
+
+    /// Whether the check failed. One that was not asked has neither passed nor failed.
+    pub fn failed(&self) -> bool {
+        self.status == Status::Failed
+    }
 }
 
 impl fmt::Display for CheckResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let status = if self.passed() { "passed" } else { "failed" };
+        let status = match self.status {
+            Status::Passed => "passed",
+            Status::Failed => "failed",
+            Status::NotAsked => "not asked",
+        };
         write!(f, "{} {status}: {}", self.id, self.summary)
     }
 }

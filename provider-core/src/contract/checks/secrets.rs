@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use super::{Check, CheckContext, Verdict, ids, scrub::holds};
+use super::{Check, CheckContext, Verdict, scrub::holds};
 use crate::{
     contract::probe::{SecretSearch, SecretsAnswer, Where},
     error::Result,
@@ -12,10 +12,6 @@ pub(super) struct Secrets;
 
 #[async_trait]
 impl Check for Secrets {
-    fn id(&self) -> &'static str {
-        ids::SECRETS
-    }
-
     async fn ask(&self, context: &CheckContext<'_>) -> Result<Verdict> {
         let names: Vec<&str> = context.secrets.iter().map(|(id, _)| id).collect();
         if names.is_empty() {

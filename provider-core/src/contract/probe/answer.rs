@@ -2,6 +2,7 @@
 
 use crate::{
     error::{Code, Error, Result},
+    hex::unhex,
     sandbox::{ExitStatus, Output},
 };
 
@@ -76,6 +77,17 @@ impl Answer {
         Ok(String::from_utf8_lossy(&self.take_bytes(key)?).into_owned())
     }
 
+    /// The number of the next line, which must have this key.
+    pub(super) fn take_number<N: std::str::FromStr>(&mut self, key: &str) -> Result<N> {
+        let value = self.take(key)?;
+        self.number(&value)
+    }
+
+    /// Whether a line is left.
+    pub(super) fn has_more(&self) -> bool {
+        self.next < self.lines.len()
+    }
+
     /// Whether the next line, which must have this key, has the first or the second value.
     pub(super) fn take_either(&mut self, key: &str, yes: &str, no: &str) -> Result<bool> {
         let value = self.take(key)?;
@@ -122,24 +134,6 @@ pub(super) fn render(probe: Probe, lines: &[(&str, String)]) -> Output {
     }
     text.push_str(&format!("end={}\n", probe.name()));
     Output::new(ExitStatus::Code(0), text, "")
-}
-
-/// Two small hexadecimal digits for each byte.
-pub(super) fn hex(bytes: impl AsRef<[u8]>) -> String {
-    bytes.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn unhex(digits: &str) -> Option<Vec<u8>> {
-    let digit = |byte: u8| match byte {
-        b'0'..=b'9' => Some(byte - b'0'),
-        b'a'..=b'f' => Some(byte - b'a' + 10),
-        _ => None,
-    };
-    let (pairs, rest) = digits.as_bytes().as_chunks::<2>();
-    if !rest.is_empty() {
-        return None;
-    }
-    pairs.iter().map(|&[high, low]| Some(digit(high)? << 4 | digit(low)?)).collect()
 }
 
 #[cfg(test)]
@@ -194,13 +188,5 @@ mod tests {
         assert!(answer().close().is_err());
         let error = answer().take_bytes("a").unwrap_err();
         assert!(!format!("{error:?}").contains("canary"), "the value is quoted: {error:?}");
-    }
-
-    #[test]
-    fn digits_stand_for_bytes() {
-        assert_eq!(unhex(&hex([0, 255, 16])), Some(vec![0, 255, 16]));
-        for digits in ["0", "0g", "FF", " 1", "00 0"] {
-            assert_eq!(unhex(digits), None, "{digits:?}");
-        }
     }
 }

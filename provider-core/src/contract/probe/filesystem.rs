@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use super::{
     Probe,
-    answer::{Answer, hex, render},
+    answer::{Answer, render},
 };
 use crate::{
     contract::Contract,
     error::Result,
+    hex::hex,
     sandbox::{Command, Output},
 };
 
@@ -94,10 +95,7 @@ impl Filesystem {
             read: answer.take_bytes("read")?,
             removed: answer.take_either("removed", "yes", "no")?,
             reserved: answer.take_either("reserved", "present", "absent")?,
-            entries: {
-                let value = answer.take("entries")?;
-                answer.number(&value)?
-            },
+            entries: answer.take_number("entries")?,
             offences: Vec::new(),
         };
         while let Some((key, value)) = answer.take_any() {

@@ -9,7 +9,7 @@ use std::fmt;
 
 use sha2::{Digest, Sha256};
 
-use super::answer::hex;
+use crate::hex::hex;
 
 /// The modulus, a prime just below 2^26. Products of two residues stay below 2^53, which awk's numbers hold exactly.
 pub const PRIME: u64 = (1 << 26) - 5;

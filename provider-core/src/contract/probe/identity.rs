@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use super::{
     Probe,
-    answer::{Answer, hex, render},
+    answer::{Answer, render},
 };
 use crate::{
     contract::Contract,
     error::Result,
+    hex::hex,
     sandbox::{Command, Output},
 };
 

@@ -1,6 +1,7 @@
 //! Probes: questions that are asked inside a sandbox, and the reading of their answers.
 //!
-//! A probe is a POSIX shell script that is sent as one command. Its answer is lines of the form `key=value`, from
+//! A probe is a POSIX shell script, or a program for the contract's interpreter where the question is about that, and is
+//! sent as one command. Its answer is lines of the form `key=value`, from
 //! `probe=NAME/VERSION` to `end=NAME/VERSION`. Whatever was found is written as hexadecimal digits, so that no content
 //! can forge a line. An answer that is cut off, malformed or of another version is an error, never a pass.
 
@@ -8,14 +9,21 @@ mod answer;
 mod filesystem;
 pub mod fingerprint;
 mod identity;
+mod imports;
+mod python;
 mod secrets;
+mod shutdown;
 
 pub use filesystem::{Filesystem, Offence, OffenceKind};
 pub use identity::Identity;
+pub use imports::{ImportedModule, ImportedPackage, Imports};
+pub use python::{Installer, InstallerState, Python};
 pub use secrets::{Hit, SecretSearch, SecretsAnswer, Tally, Where};
+pub use shutdown::Shutdown;
 
 use std::time::Duration;
 
+use super::Contract;
 use crate::sandbox::{Command, Program};
 
 /// Which probe a command is, for what stands in for a sandbox.
@@ -27,6 +35,12 @@ pub enum Probe {
     Filesystem,
     /// Whether secrets were left behind.
     Secrets,
+    /// Which interpreter and installers answer.
+    Python,
+    /// Which packages are installed and can be imported.
+    Imports,
+    /// Whether a group of processes ends and is reaped.
+    Shutdown,
 }
 
 impl Probe {
@@ -36,6 +50,9 @@ impl Probe {
             Probe::Identity => "identity/1",
             Probe::Filesystem => "filesystem/1",
             Probe::Secrets => "secrets/1",
+            Probe::Python => "python/1",
+            Probe::Imports => "imports/1",
+            Probe::Shutdown => "shutdown/1",
         }
     }
 
@@ -49,6 +66,9 @@ impl Probe {
             Probe::Secrets => {
                 concat!(include_str!("hex.sh"), include_str!("search.sh"), include_str!("secrets.sh"))
             }
+            Probe::Python => include_str!("python.py"),
+            Probe::Imports => include_str!("imports.py"),
+            Probe::Shutdown => include_str!("shutdown.sh"),
         }
     }
 
@@ -57,17 +77,41 @@ impl Probe {
         let Program::Argv(words) = &command.program else {
             return None;
         };
-        let [shell, flag, script, name, arguments @ ..] = words.as_slice() else {
+        let [program, flag, script, name, arguments @ ..] = words.as_slice() else {
             return None;
         };
-        let probe = [Probe::Identity, Probe::Filesystem, Probe::Secrets]
-            .into_iter()
-            .find(|probe| probe.name() == name && probe.script() == script)?;
-        (shell == SHELL && flag == "-c").then_some((probe, arguments))
+        let probe = Self::ALL.into_iter().find(|probe| probe.name() == name && probe.script() == script)?;
+        let is_asked = flag == "-c" && (program == SHELL || probe.needs_python());
+        is_asked.then_some((probe, arguments))
+    }
+
+    const ALL: [Probe; 6] =
+        [Probe::Identity, Probe::Filesystem, Probe::Secrets, Probe::Python, Probe::Imports, Probe::Shutdown];
+
+    fn needs_python(self) -> bool {
+        matches!(self, Probe::Python | Probe::Imports)
     }
 
     fn command(self, arguments: impl IntoIterator<Item = String>, limit: Duration) -> Command {
-        let words = [SHELL, "-c", self.script(), self.name()].map(String::from);
+        self.command_of(SHELL, arguments, limit)
+    }
+
+    fn python_command(
+        self,
+        contract: &Contract,
+        arguments: impl IntoIterator<Item = String>,
+        limit: Duration,
+    ) -> Command {
+        self.command_of(contract.python, arguments, limit)
+    }
+
+    fn command_of(
+        self,
+        program: &str,
+        arguments: impl IntoIterator<Item = String>,
+        limit: Duration,
+    ) -> Command {
+        let words = [program, "-c", self.script(), self.name()].map(String::from);
         Command::argv(words.into_iter().chain(arguments)).timeout(limit).output_cap(ANSWER_MAX)
     }
 }

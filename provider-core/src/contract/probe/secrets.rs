@@ -4,12 +4,13 @@ use std::{collections::BTreeMap, fmt, time::Duration};
 
 use super::{
     Probe,
-    answer::{Answer, hex, render},
+    answer::{Answer, render},
     fingerprint::{BASE, PRIME, Wanted},
 };
 use crate::{
     contract::Contract,
     error::Result,
+    hex::hex,
     identity::User,
     lifecycle::Timestamp,
     sandbox::{Command, Output},

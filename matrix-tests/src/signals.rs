@@ -1,0 +1,78 @@
+//! Ctrl-C and SIGTERM.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use provider_core::lifecycle::{Clock, SystemClock, timeout};
+
+use crate::{exit::Exit, show};
+
+/// Signals within this time belong to one request.
+const SAME_REQUEST: Duration = Duration::from_secs(1);
+
+/// Ctrl-C and SIGTERM: the first ends the work and lets it clean up, the second ends the process at once.
+pub(crate) struct Signals {
+    first: Arc<tokio::sync::Notify>,
+    terminated: Arc<AtomicBool>,
+}
+
+impl Signals {
+    pub(crate) fn listen() -> Self {
+        let signals = Self { first: Arc::default(), terminated: Arc::default() };
+        let (first, terminated) = (Arc::clone(&signals.first), Arc::clone(&signals.terminated));
+        let listening = async move {
+            let exit = next_signal().await;
+            terminated.store(exit == Exit::Terminated, Ordering::SeqCst);
+            show::note(
+                "interrupted: cleaning up; once more ends at once and leaves the rest to `matrix sweep --delete`",
+            );
+            first.notify_one();
+            // What asks once may send the same signal to the process and to its group.
+            let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+            while timeout(&clock, SAME_REQUEST, next_signal()).await.is_ok() {}
+            let exit = next_signal().await;
+            show::note("ended at once; `matrix sweep --delete` deletes what is left");
+            std::process::exit(i32::from(exit.code()));
+        };
+        #[expect(clippy::disallowed_methods, reason = "it creates nothing at any provider")]
+        tokio::spawn(listening);
+        signals
+    }
+
+    /// The first signal.
+    pub(crate) async fn first(&self) {
+        self.first.notified().await;
+    }
+
+    /// The exit code of interrupted work.
+    pub(crate) fn exit(&self) -> Exit {
+        if self.terminated.load(Ordering::SeqCst) { Exit::Terminated } else { Exit::Interrupted }
+    }
+}
+
+#[cfg(unix)]
+async fn next_signal() -> Exit {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (Ok(mut interrupt), Ok(mut terminate)) =
+        (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
+    else {
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = interrupt.recv() => Exit::Interrupted,
+        _ = terminate.recv() => Exit::Terminated,
+    }
+}
+
+#[cfg(not(unix))]
+async fn next_signal() -> Exit {
+    match tokio::signal::ctrl_c().await {
+        Ok(()) => Exit::Interrupted,
+        Err(_) => std::future::pending().await,
+    }
+}

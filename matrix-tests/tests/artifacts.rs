@@ -1,0 +1,268 @@
+//! Artifacts that outlive the run that built them, as a shell sees them.
+
+mod common;
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use common::{PLAIN, Place, assert_exit, trial, trial_with_sandboxes};
+use libtest_mimic::Arguments;
+
+/// Builds and keeps; the record's path.
+fn keep(place: &Place, name: &str) -> String {
+    let (env, out) = (place.file("env.toml", PLAIN), place.path(name));
+    let said = assert_exit(&place.run(&["build", "--env", &env, "--keep", "--out", &out]), 0);
+    assert!(said.contains(name) && said.contains("Nothing else is left behind."), "{said}");
+    out
+}
+
+/// The bar of the issue: what one process keeps, others launch at once, whatever sweeps and builds meanwhile.
+fn kept_by_one_process_launched_by_others() {
+    let place = Place::new();
+    let record = keep(&place, "a.json");
+    let swept = assert_exit(&place.run(&["sweep", "--delete"]), 0);
+    assert!(swept.contains("kept"), "{swept}");
+    let start = |arguments: &[&str]| {
+        let mut command = place.matrix(arguments);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the command starts")
+    };
+    let env = place.path("env.toml");
+    let others = [
+        start(&["run", "--artifact", &record]),
+        start(&["run", "--artifact", &record]),
+        start(&["run", "--env", &env]),
+        start(&["gc"]),
+    ];
+    for other in others {
+        assert_exit(&other.wait_with_output().expect("it ends"), 0);
+    }
+    let building = start(&["run", "--env", &env]);
+    let deleted = assert_exit(&place.run(&["delete", &record]), 0);
+    assert!(deleted.contains("deleted and seen to be gone"), "{deleted}");
+    assert_exit(&building.wait_with_output().expect("it ends"), 0);
+    let again = assert_exit(&place.run(&["delete", &record]), 0);
+    assert!(again.contains("already gone"), "{again}");
+    let gone = assert_exit(&place.run(&["run", "--artifact", &record]), 1);
+    assert!(gone.contains("ARTIFACT_MISSING"), "{gone}");
+    assert!(place.left().is_empty(), "left {:?}", place.left());
+}
+
+/// A record that is not written to its end, of something else, of another state folder or of another owner.
+fn records_that_cannot_be_used() {
+    let place = Place::new();
+    let record = keep(&place, "a.json");
+    let text = fs::read_to_string(&record).expect("the record");
+    let again = place.run(&["build", "--env", &place.path("env.toml"), "--keep", "--out", &record]);
+    assert!(assert_exit(&again, 2).contains("is there already"));
+    assert_eq!(fs::read_to_string(&record).expect("the record"), text, "a record was replaced");
+    for (name, content) in
+        [("empty.json", ""), ("half.json", &text[..text.len() / 2]), ("other.json", "{\"version\": 2}")]
+    {
+        let file = place.file(name, content);
+        for command in ["verify", "delete"] {
+            let said = assert_exit(&place.run(&[command, &file]), 2);
+            assert!(said.contains(name) && said.contains("no record of an artifact"), "{said}");
+        }
+    }
+    let elsewhere = Place::new();
+    let said = assert_exit(
+        &elsewhere.matrix(&["delete", &record]).env("PROVIDER_OWNER", "acme").output().expect("it starts"),
+        2,
+    );
+    assert!(said.contains("belongs to account"), "{said}");
+    let other = place.matrix(&["delete", &record]).env("PROVIDER_OWNER", "another").output();
+    assert!(assert_exit(&other.expect("it starts"), 2).contains("belongs to owner"));
+    assert_exit(&place.run(&["verify", &record]), 0);
+    assert_exit(&place.run(&["delete", &record]), 0);
+    assert!(place.left().is_empty(), "left {:?}", place.left());
+}
+
+/// The files of the layers that end so.
+fn in_layers(place: &Place, end: &str) -> Vec<PathBuf> {
+    fn walk(folder: &Path, end: &str, found: &mut Vec<PathBuf>) {
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                walk(&path, end, found);
+            } else if path.to_string_lossy().ends_with(end) {
+                found.push(path);
+            }
+        }
+    }
+    let mut found = Vec::new();
+    walk(&place.state().join("local/layer"), end, &mut found);
+    found
+}
+
+fn flip_a_byte(path: &Path) {
+    let mut bytes = fs::read(path).expect("a file");
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(path, bytes).expect("it can be written");
+}
+
+/// A29: one changed byte in what the store has, or in the record, is found, named, and nothing is launched from it.
+fn one_changed_byte_is_named() {
+    for (end, named) in [
+        ("opt/provider/lockfile", "opt/provider/lockfile"),
+        ("work/greeting.txt", "greeting.txt"),
+        ("manifest", "manifest"),
+    ] {
+        let place = Place::new();
+        let record = keep(&place, "a.json");
+        assert!(assert_exit(&place.run(&["verify", &record]), 0).contains("verified"));
+        let files = in_layers(&place, end);
+        assert!(!files.is_empty(), "no file ends with {end}");
+        flip_a_byte(&files[0]);
+        let said = assert_exit(&place.run(&["verify", &record]), 1);
+        assert!(said.contains(named), "{end}: {said}");
+        let launched = assert_exit(&place.run(&["run", "--artifact", &record]), 1);
+        assert!(launched.contains("ARTIFACT_MISSING"), "{end}: {launched}");
+        assert_exit(&place.run(&["delete", &record]), 0);
+        assert!(place.left().is_empty(), "left {:?}", place.left());
+    }
+}
+
+/// A29: the digest in the record is compared with that of the lockfile inside.
+fn a_changed_record_is_named() {
+    let place = Place::new();
+    let record = keep(&place, "a.json");
+    let text = fs::read_to_string(&record).expect("the record");
+    let mut value: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    let real = value["lockfile_digest"].as_str().expect("a digest").to_owned();
+    let other = format!("sha256:{}", "5".repeat(64));
+    value["lockfile_digest"] = other.clone().into();
+    let forged = place.file("forged.json", value.to_string());
+    let said = assert_exit(&place.run(&["verify", &forged]), 1);
+    assert!(said.contains(&real) && said.contains(&other), "both digests are named: {said}");
+    assert!(said.contains("computed inside"), "{said}");
+    value["reference"] =
+        value["reference"].as_str().expect("a reference").replace("sha256:", "sha256:0").into();
+    let forged = place.file("forged.json", value.to_string());
+    assert!(assert_exit(&place.run(&["verify", &forged]), 2).contains("ARTIFACT_MISSING"));
+    assert_exit(&place.run(&["delete", &record]), 0);
+}
+
+/// What an artifact needs stays; what nothing needs goes, on request.
+fn collection_spares_what_is_needed() {
+    let place = Place::new();
+    let none = assert_exit(&place.run(&["gc"]), 0);
+    assert!(none.contains("no cache") && !place.state().exists(), "{none}");
+    let record = keep(&place, "a.json");
+    let spared = assert_exit(&place.run(&["gc"]), 0);
+    assert!(spared.contains("local: 0 layers removed") && spared.contains("an artifact needs"), "{spared}");
+    assert_exit(&place.run(&["delete", &record]), 0);
+    let recent = assert_exit(&place.run(&["gc", "--older-than", "1h"]), 0);
+    assert!(recent.contains("local: 0 layers removed") && recent.contains("used of late"), "{recent}");
+    let looked = assert_exit(&place.run(&["gc", "--dry-run"]), 0);
+    assert!(looked.contains("3 layers would be removed"), "{looked}");
+    let removed = assert_exit(&place.run(&["gc"]), 0);
+    assert!(removed.contains("3 layers removed"), "{removed}");
+    assert!(in_layers(&place, "").iter().all(|path| path.to_string_lossy().ends_with(".lock")));
+}
+
+/// A build that is not to be kept leaves nothing; one that fails leaves no record.
+fn builds_that_are_not_kept() {
+    let place = Place::new();
+    let env = place.file("env.toml", PLAIN);
+    let said = assert_exit(&place.run(&["build", "--env", &env]), 0);
+    assert!(said.contains("Nothing is left behind."), "{said}");
+    let fails =
+        place.file("fails.toml", "[metadata]\nname = \"a\"\n[spec.commands]\npostInstall = [\"exit 7\"]\n");
+    let out = place.path("b.json");
+    let said = assert_exit(&place.run(&["build", "--env", &fails, "--keep", "--out", &out]), 1);
+    assert!(said.contains("BUILD_FAILED") && !Path::new(&out).exists(), "{said}");
+    assert!(place.left().is_empty(), "left {:?}", place.left());
+    let hidden = fs::read_dir(Path::new(&out).parent().expect("a folder")).expect("a folder");
+    assert!(hidden.flatten().all(|entry| !entry.file_name().to_string_lossy().starts_with(".matrix-")));
+}
+
+/// A build that is killed at each step: a sweep leaves nothing, or what is kept has its record.
+fn killed_while_keeping() {
+    let mut kept = 0;
+    for step in 1..200 {
+        let place = Place::new();
+        let (env, out) = (place.file("env.toml", PLAIN), place.path("a.json"));
+        let number = step.to_string();
+        let output = place.run(&["build", "--env", &env, "--keep", "--out", &out, "--kill-at", &number]);
+        let was_killed = output.status.code().is_none();
+        assert_exit(&place.run(&["sweep", "--delete"]), 0);
+        let listed = fs::read_to_string(place.state().join("kept.jsonl")).unwrap_or_default();
+        if listed.is_empty() {
+            assert!(place.left().is_empty(), "step {step}: left {:?}", place.left());
+        } else {
+            kept += 1;
+            assert_exit(&place.run(&["run", "--artifact", &out]), 0);
+            assert_exit(&place.run(&["delete", &out]), 0);
+            assert!(place.left().is_empty(), "step {step}: left {:?}", place.left());
+        }
+        if !was_killed {
+            assert!(step > 10 && kept > 0, "only {step} steps, {kept} kept");
+            return;
+        }
+    }
+    panic!("the build has no end");
+}
+
+/// A28: a lockfile is used only if text, digest and specification agree.
+fn lockfiles_that_do_not_agree() {
+    let place = Place::new();
+    let own = include_str!("../fixtures/environment.lock");
+    let env = include_str!("../fixtures/environment.toml");
+    let other = env.replace("packaging==24.2", "packaging==24.1");
+    let file = place.file("env.toml", env);
+    for (name, lock, words) in [
+        ("text.lock", own.replacen("packaging==24.2", "packaging==24.1", 1), "the digest of its text is"),
+        ("digest.lock", own.replacen("sha256:", "sha256:0", 1), "is not a SHA-256"),
+        ("zero.lock", zeroed(own), "is not a SHA-256"),
+        ("none.lock", String::new(), "first line"),
+        ("tail.lock", format!("{own}extra==1\n"), "the digest of its text is"),
+    ] {
+        let lock = place.file(name, lock);
+        let output = place.run(&["run", "--env", &file, "--lock", &lock]);
+        let said = assert_exit(&output, 2);
+        assert!(said.contains(words) && said.contains(name) && said.contains("matrix resolve"), "{said}");
+        assert!(!place.state().exists(), "something was made");
+    }
+    let (stale, lock) = (place.file("stale.toml", other), place.file("own.lock", own));
+    let said = assert_exit(&place.run(&["run", "--env", &stale, "--lock", &lock]), 2);
+    assert!(said.contains("was resolved for"), "{said}");
+}
+
+/// The lockfile with the placeholder in its first line.
+fn zeroed(lock: &str) -> String {
+    let (first, rest) = lock.split_once('\n').expect("lines");
+    let (key, _) = first.split_once("sha256:").expect("a digest");
+    format!("{key}sha256:{}\n{rest}", "0".repeat(64))
+}
+
+/// A77: without uv, resolving is refused with what to do, and nothing is made.
+fn resolving_without_uv() {
+    let place = Place::new();
+    let env = place.file("env.toml", include_str!("../fixtures/environment.toml"));
+    for arguments in [&["resolve", "--env", &env][..], &["run", "--env", &env]] {
+        let mut command: Command = place.matrix(arguments);
+        let said = assert_exit(&command.env("PATH", place.path("nothing")).output().expect("it starts"), 2);
+        assert!(said.contains("CAPABILITY_UNSUPPORTED") && said.contains("uv"), "{said}");
+        assert!(!place.state().join("ledgers").exists(), "something was made");
+    }
+}
+
+fn main() {
+    let arguments = Arguments::from_args();
+    let trials = vec![
+        trial_with_sandboxes("kept_by_one_launched_by_others", false, kept_by_one_process_launched_by_others),
+        trial_with_sandboxes("records_that_cannot_be_used", false, records_that_cannot_be_used),
+        trial_with_sandboxes("a29_one_changed_byte_is_named", false, one_changed_byte_is_named),
+        trial_with_sandboxes("a29_a_changed_record_is_named", false, a_changed_record_is_named),
+        trial_with_sandboxes("collection_spares_what_is_needed", false, collection_spares_what_is_needed),
+        trial_with_sandboxes("builds_that_are_not_kept", false, builds_that_are_not_kept),
+        trial_with_sandboxes("killed_while_keeping", false, killed_while_keeping),
+        trial("a28_lockfiles_that_do_not_agree", lockfiles_that_do_not_agree),
+        trial("a77_resolving_without_uv", resolving_without_uv),
+    ];
+    libtest_mimic::run(&arguments, trials).exit();
+}
