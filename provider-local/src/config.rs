@@ -3,7 +3,8 @@
 use std::{
     collections::BTreeMap,
     env,
-    ffi::OsString,
+    ffi::{OsStr, OsString},
+    fmt, fs,
     path::{Path, PathBuf},
 };
 
@@ -29,12 +30,45 @@ pub struct LocalConfig {
     pub bases: BTreeMap<String, PathBuf>,
     /// Further paths of this machine that sandboxes on [`HOST`] must not see.
     pub hidden: Vec<PathBuf>,
+    /// The program `uv` of the caller, absolute. Builds read it in their boxes and run it there to install packages;
+    /// outside of a box it is only asked for its version. Without one, or where it cannot run in a base, `pip` installs.
+    pub uv: Option<PathBuf>,
+    /// What installs packages, if it is to be this and nothing else. By default it is the first that can.
+    pub installer: Option<InstallerWay>,
+}
+
+/// What installs the packages of an Environment, in a build box.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum InstallerWay {
+    /// `uv` of the caller: [`LocalConfig::uv`].
+    Uv,
+    /// `pip` of the base, from version 22.3 on.
+    BasePip,
+    /// `pip` in the version that every artifact carries, run from its file.
+    PinnedPip,
+}
+
+impl fmt::Display for InstallerWay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            InstallerWay::Uv => "uv of the caller",
+            InstallerWay::BasePip => "pip of the base",
+            InstallerWay::PinnedPip => "the pinned pip",
+        })
+    }
 }
 
 impl LocalConfig {
     /// The defaults, with this state folder.
     pub fn new(state_dir: impl Into<PathBuf>) -> Self {
-        Self { state_dir: state_dir.into(), bases: BTreeMap::new(), hidden: Vec::new() }
+        Self {
+            state_dir: state_dir.into(),
+            bases: BTreeMap::new(),
+            hidden: Vec::new(),
+            uv: None,
+            installer: None,
+        }
     }
 
     /// Adds a folder as a base.
@@ -45,7 +79,7 @@ impl LocalConfig {
     }
 
     /// Reads the environment of the process: [`STATE_DIR`], or else `local` in the state folder of
-    /// [`Settings`], which sandboxes then do not see.
+    /// [`Settings`], which sandboxes then do not see; and the first `uv` on `PATH`.
     ///
     /// # Errors
     /// [`Code::SpecInvalid`] naming the variable, if one is set to what it cannot be or none says where.
@@ -72,6 +106,7 @@ impl LocalConfig {
         };
         let mut config = Self::new(state_dir);
         config.hidden.extend(settings.state_dir);
+        config.uv = lookup("PATH").and_then(|path| program_on(&path, "uv"));
         Ok(config)
     }
 
@@ -102,11 +137,30 @@ impl LocalConfig {
                 return refuse(format!("the folder {path} of base {name:?} is not an absolute path"));
             }
         }
+        if let Some(uv) = self.uv.as_ref().filter(|path| !path.is_absolute()) {
+            return refuse(format!("the path {} of uv is not absolute", shown(uv)));
+        }
         match self.hidden.iter().find(|path| !path.is_absolute()) {
             Some(path) => refuse(format!("the hidden path {} is not absolute", shown(path))),
             None => Ok(()),
         }
     }
+}
+
+/// The first program of this name in the folders of a search path.
+fn program_on(path: &OsStr, name: &str) -> Option<PathBuf> {
+    let places = env::split_paths(path).filter(|folder| folder.is_absolute()).map(|folder| folder.join(name));
+    places.into_iter().find(|place| is_program(place))
+}
+
+fn is_program(path: &Path) -> bool {
+    #[cfg(unix)]
+    let may_run = |metadata: &fs::Metadata| {
+        std::os::unix::fs::PermissionsExt::mode(&metadata.permissions()) & 0o111 != 0
+    };
+    #[cfg(not(unix))]
+    let may_run = |_: &fs::Metadata| true;
+    fs::metadata(path).is_ok_and(|metadata| metadata.is_file() && may_run(&metadata))
 }
 
 fn shown(path: &Path) -> String {
@@ -131,6 +185,23 @@ mod tests {
         let own = read(&[("PROVIDER_STATE_DIR", "/s"), (STATE_DIR, "/own")]).unwrap();
         assert_eq!(own.state_dir, Path::new("/own"));
         assert_eq!(read(&[(STATE_DIR, "/own")]).unwrap().hidden, Vec::<PathBuf>::new());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn uv_is_the_first_program_of_that_name_on_the_path() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let place = |name: &str| folder.path().join(name).join("uv");
+        for (name, mode) in [("plain", 0o644), ("good", 0o755), ("later", 0o755)] {
+            fs::create_dir(folder.path().join(name)).unwrap();
+            fs::write(place(name), "").unwrap();
+            fs::set_permissions(place(name), fs::Permissions::from_mode(mode)).unwrap();
+        }
+        let folders = ["none", "plain", "good", "later"].map(|name| folder.path().join(name));
+        let path = env::join_paths(folders).unwrap().into_string().unwrap();
+        assert_eq!(read(&[(STATE_DIR, "/own"), ("PATH", &path)]).unwrap().uv, Some(place("good")));
+        assert_eq!(read(&[(STATE_DIR, "/own"), ("PATH", "relative:")]).unwrap().uv, None);
     }
 
     #[test]

@@ -27,7 +27,7 @@ use crate::{
     bases::Bases,
     blocking::blocking,
     boxes::{Boxes, Standing},
-    builder,
+    builder::{self, Installers},
     engine::{Engine, EngineConfig},
     errors::{ID, error, from_engine, from_store},
     keeper::Keeper,
@@ -53,6 +53,7 @@ pub(crate) struct Inner {
     pub(crate) boxes: Boxes,
     pub(crate) keeper: Keeper,
     pub(crate) verified: Verified,
+    pub(crate) installers: Installers,
     /// Whether ids in a box are this machine's: as root.
     pub(crate) real_ids: bool,
     account: String,
@@ -71,7 +72,7 @@ impl LocalProvider {
     pub fn open(config: LocalConfig) -> Result<Self> {
         config.check()?;
         let mut settings = EngineConfig::new(&config.state_dir);
-        settings.hidden = config.hidden;
+        settings.hidden.clone_from(&config.hidden);
         let engine = Engine::open(settings).map_err(from_engine)?;
         let real_ids = !engine.isolation().user_namespace;
         let boxes = Boxes::default();
@@ -79,6 +80,7 @@ impl LocalProvider {
             account: engine.store().owner_id().to_owned(),
             endpoint: engine.store().root().display().to_string(),
             capabilities: capabilities(real_ids),
+            installers: Installers::of(&config),
             bases: Bases::new(config.bases),
             keeper: Keeper::new(boxes.clone()),
             verified: Verified::default(),

@@ -79,7 +79,7 @@ mod record;
 mod sandbox;
 
 pub use cache::{CacheLimits, CacheReport, RemovedLayer};
-pub use config::LocalConfig;
+pub use config::{InstallerWay, LocalConfig};
 #[cfg(embedded)]
 pub use driver::LocalProvider;
 

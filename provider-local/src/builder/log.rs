@@ -2,7 +2,7 @@
 
 use std::{collections::VecDeque, sync::Mutex};
 
-use provider_core::{lifecycle::Progress, sandbox::ByteReader, secret::SecretSet};
+use provider_core::{environment::BuildRequest, lifecycle::Progress, sandbox::ByteReader, secret::SecretSet};
 use tokio::io::AsyncReadExt as _;
 
 /// What follows in a longer line is dropped, in bytes.
@@ -11,18 +11,46 @@ const LINE_MAX: usize = 32 << 10;
 const TAIL_BYTES: usize = 8 << 10;
 const TAIL_LINES: usize = 40;
 
+/// What no log of a build may show: the values of its secrets, and the passwords in the variables of its installers.
+pub(super) fn hidden(request: &BuildRequest) -> SecretSet {
+    let mut hidden = request.installer_variables().secrets();
+    for (id, secret) in request.secrets().iter() {
+        // What a set has taken once, another takes too.
+        let _ = hidden.insert(format!("secret {id}"), secret.expose());
+    }
+    hidden
+}
+
 /// Where both streams of a command go.
 pub(super) struct Log<'a> {
     progress: &'a Progress,
     secrets: &'a SecretSet,
     longest_secret: usize,
+    hides_addresses: bool,
+    lines_kept: usize,
+    bytes_kept: usize,
     tail: Mutex<VecDeque<String>>,
 }
 
 impl<'a> Log<'a> {
     pub(super) fn new(progress: &'a Progress, secrets: &'a SecretSet) -> Self {
         let longest_secret = secrets.iter().map(|(_, secret)| secret.expose().len()).max().unwrap_or(0);
-        Self { progress, secrets, longest_secret, tail: Mutex::default() }
+        Self {
+            progress,
+            secrets,
+            longest_secret,
+            hides_addresses: false,
+            lines_kept: TAIL_LINES,
+            bytes_kept: TAIL_BYTES,
+            tail: Mutex::default(),
+        }
+    }
+
+    /// For an installer: keeps more, so that the cause of a failure is found in it, and shows no user of an address,
+    /// however short the password is.
+    pub(super) fn of_installer(progress: &'a Progress, secrets: &'a SecretSet) -> Self {
+        let (lines_kept, bytes_kept) = (TAIL_LINES * 25, TAIL_BYTES * 25);
+        Self { hides_addresses: true, lines_kept, bytes_kept, ..Self::new(progress, secrets) }
     }
 
     /// Reads a stream to its end.
@@ -65,15 +93,32 @@ impl<'a> Log<'a> {
             text.truncate(end);
             text.push_str(" [cut]");
         }
+        if self.hides_addresses {
+            text = without_users(&text);
+        }
         self.progress.log(text.clone());
         let mut tail = self.tail.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         tail.push_back(text);
-        while tail.len() > TAIL_LINES
-            || tail.len() > 1 && tail.iter().map(String::len).sum::<usize>() > TAIL_BYTES
+        while tail.len() > self.lines_kept
+            || tail.len() > 1 && tail.iter().map(String::len).sum::<usize>() > self.bytes_kept
         {
             tail.pop_front();
         }
     }
+}
+
+/// The text with the user, and the password, of each address in it replaced.
+pub(super) fn without_users(text: &str) -> String {
+    let mut pieces = text.split("://");
+    let mut shown = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        let end = piece.find(|c: char| c.is_whitespace() || "/?#'\"`<>,)".contains(c)).unwrap_or(piece.len());
+        let (authority, rest) = piece.split_at(end);
+        let host =
+            authority.rsplit_once('@').map_or(authority.to_owned(), |(_, host)| format!("[secret]@{host}"));
+        shown += &format!("://{host}{rest}");
+    }
+    shown
 }
 
 #[derive(Default)]
@@ -111,6 +156,17 @@ mod tests {
             let line = format!("{}{CANARY}{CANARY}", "\u{e9}x".repeat(LINE_MAX / 3 - 1) + &"y".repeat(shift));
             let tail = log_of(line).join("\n");
             assert!(tail.ends_with("[cut]") && !tail.contains("cana"), "{}", &tail[tail.len() - 60..]);
+        }
+    }
+
+    #[test]
+    fn a75_users_of_addresses_are_not_shown() {
+        for (text, shown) in [
+            ("get https://u:pw@a.example/x@y now", "get https://[secret]@a.example/x@y now"),
+            ("(http://token@a:8080) 'ftp://b@c'", "(http://[secret]@a:8080) 'ftp://[secret]@c'"),
+            ("https://a.example/simple a@b", "https://a.example/simple a@b"),
+        ] {
+            assert_eq!(without_users(text), shown);
         }
     }
 

@@ -2,25 +2,26 @@
 
 mod accounts;
 mod commands;
+mod findings;
 mod key;
 mod log;
+mod process;
+mod python;
 mod steps;
 mod tree;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use provider_core::{
-    contract::SANDBOX_V1,
-    environment::{Artifact, BuildRequest, EnvironmentSpec},
+    environment::{Artifact, BuildRequest},
     error::{Code, Result},
     lifecycle::{Clock as _, Creator, Progress, ResourceKind, SystemClock},
-    provider::{Built, Finding},
+    provider::Built,
 };
 
 use crate::{
     blocking::blocking,
     boxes::{self, Shape},
-    config::HOST,
     driver::Inner,
     engine::{Base, Purpose},
     errors::{again_as, error, from_engine, from_store},
@@ -28,41 +29,9 @@ use crate::{
     record,
     store::{Layer, LayerKey, LayerLock, StoreError},
 };
+pub(crate) use findings::findings;
+pub(crate) use python::Installers;
 use steps::Step;
-
-/// Folders that are this machine's memory in every box on [`HOST`], so that no layer holds them.
-const NOT_IN_LAYERS: [&str; 4] = ["/var/tmp", "/var/log", "/var/mail", "/var/spool"];
-
-/// What cannot be honoured. Pure.
-pub(crate) fn findings(inner: &Inner, spec: &EnvironmentSpec) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    let base = &spec.spec.base.name;
-    if let Err(error) = inner.bases.get(base) {
-        let words = format!("{}; {}", error.message(), error.advice());
-        findings.push(Finding::new("spec.base.ref", error.code(), words));
-    }
-    if spec.spec.contract != SANDBOX_V1.name {
-        let words = format!("{:?} is not known; this driver knows {}", spec.spec.contract, SANDBOX_V1.name);
-        findings.push(Finding::new("spec.contract", Code::SpecInvalid, words));
-    }
-    for (index, file) in spec.spec.files.iter().enumerate() {
-        let within = |folder: &&&str| {
-            let rest = file.path.strip_prefix(**folder);
-            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-        };
-        if base == HOST
-            && let Some(folder) = NOT_IN_LAYERS.iter().find(within)
-        {
-            let place = format!("spec.files[{index}].path");
-            let words = format!(
-                "{folder} of a sandbox on base {HOST} is empty at each start, so that no file can be built into \
-                 it; choose another place"
-            );
-            findings.push(Finding::new(place, Code::CapabilityUnsupported, words));
-        }
-    }
-    findings
-}
 
 /// The layers of one build so far. Their locks are held until the record was put, so that no collection takes a layer
 /// away in between.
@@ -85,7 +54,8 @@ pub(crate) async fn build(
 ) -> Result<Built> {
     let base = pinned_base(&inner, &request).await?;
     let mut stack = Stack { layers: Vec::new(), locks: Vec::new() };
-    for step in Step::of(&request)? {
+    let (planning, asked) = (Arc::clone(&inner), Arc::clone(&request));
+    for step in blocking(move || Step::of(&planning, &asked)).await? {
         progress.stage(step.name());
         let parts = key::Parts {
             real_ids: inner.real_ids,
@@ -214,12 +184,15 @@ struct Work<'a> {
 impl Work<'_> {
     /// Makes one layer in a build box of its own, which is gone when this returns, or going if a step failed.
     async fn build_layer(&self, step: Step, below: &[Layer], lock: Arc<LayerLock>) -> Result<Layer> {
+        let step = Arc::new(step);
+        let asked = Arc::clone(&step);
+        let mut supplies = blocking(move || asked.supplies()).await?;
         let shape = Arc::new(Shape {
             purpose: Purpose::Build,
             base: self.base.clone(),
             layers: below.iter().map(|layer| layer.key().clone()).collect(),
-            secrets: step.secret_files(),
-            inputs: Vec::new(),
+            secrets: std::mem::take(&mut supplies.secrets),
+            inputs: std::mem::take(&mut supplies.inputs),
             reserved: Vec::new(),
             env_vars: Arc::new(BTreeMap::new()),
         });
@@ -238,7 +211,7 @@ impl Work<'_> {
         let meta = layers::meta(step.name(), step.is_private());
         // After a failure the step's own error is what the caller waits for, so the guard is only dropped: the session
         // deletes the box in the background, and its close reports one that does not go away.
-        step.run(self.inner, &running, self.progress).await?;
+        step.run(self.inner, &running, self.progress, supplies).await?;
         let layer = blocking(move || running.publish(&lock, meta).map_err(from_engine)).await?;
         self.inner.verified.add(&layer);
         owned.close().await?;

@@ -12,7 +12,11 @@ use provider_core::{
 };
 use serde_json::json;
 
-use super::{accounts, commands, tree::Tree};
+use super::{
+    accounts, commands,
+    python::{Installation, Supplies},
+    tree::Tree,
+};
 use crate::{blocking::blocking, driver::Inner, engine::RunningBox, errors::error};
 
 /// The lockfile in the reserved path.
@@ -28,6 +32,8 @@ const TIME_ZONE: &str = "/etc/timezone";
 pub(super) enum Step {
     /// The contract's user, folders and files.
     Contract(Vec<(String, u32, String)>),
+    /// The Python of the Environment, with its packages.
+    Python(Installation),
     /// The files of the Environment.
     Files(Arc<BuildRequest>),
     /// The commands of the Environment.
@@ -35,12 +41,14 @@ pub(super) enum Step {
 }
 
 impl Step {
-    /// The steps that an Environment needs, in order.
+    /// The steps that an Environment needs, in order. Blocks for a moment.
     ///
     /// # Errors
-    /// [`Code::Internal`] if the description has no form, which does not happen.
-    pub(super) fn of(request: &Arc<BuildRequest>) -> Result<Vec<Step>> {
+    /// Those of [`Installation::of`]; [`Code::Internal`] if the description has no form, which does not happen.
+    pub(super) fn of(inner: &Inner, request: &Arc<BuildRequest>) -> Result<Vec<Step>> {
         let mut steps = vec![Step::Contract(reserved_files(request)?)];
+        // Before the commands, which see it on their path.
+        steps.extend(Installation::of(inner, request)?.map(Step::Python));
         if !request.environment().files().is_empty() {
             steps.push(Step::Files(Arc::clone(request)));
         }
@@ -53,6 +61,7 @@ impl Step {
     pub(super) fn name(&self) -> &'static str {
         match self {
             Step::Contract(_) => "contract",
+            Step::Python(_) => "python",
             Step::Files(_) => "files",
             Step::Commands(_) => "commands",
         }
@@ -68,6 +77,7 @@ impl Step {
                     .collect();
                 json!({ "contract": SANDBOX_V1.name, "files": files })
             }
+            Step::Python(installation) => installation.parts(),
             Step::Files(request) => {
                 let files: Vec<_> = request
                     .environment()
@@ -93,16 +103,20 @@ impl Step {
     /// would be certified against secrets that it was not built with, and it goes with its artifact.
     pub(super) fn is_private(&self) -> bool {
         match self {
-            Step::Contract(_) | Step::Files(_) => false,
+            Step::Contract(_) | Step::Python(_) | Step::Files(_) => false,
             Step::Commands(request) => !request.spec().spec.build_secrets.is_empty(),
         }
     }
 
-    /// The files under `/run/secrets` that the step needs, by name.
-    pub(super) fn secret_files(&self) -> Vec<(String, Secret)> {
+    /// What the box of the step is given. Blocks for a moment.
+    ///
+    /// # Errors
+    /// [`Code::SpecInvalid`] naming a variable that names a file which is not there.
+    pub(super) fn supplies(&self) -> Result<Supplies> {
         match self {
-            Step::Contract(_) | Step::Files(_) => Vec::new(),
-            Step::Commands(request) => secrets(request, SecretMount::File),
+            Step::Contract(_) | Step::Files(_) => Ok(Supplies::default()),
+            Step::Python(installation) => installation.prepare(),
+            Step::Commands(request) => Ok(Supplies::of_secrets(secrets(request, SecretMount::File))),
         }
     }
 
@@ -110,9 +124,16 @@ impl Step {
     ///
     /// # Errors
     /// [`Code::BuildFailed`] naming what failed.
-    pub(super) async fn run(&self, inner: &Inner, running: &RunningBox, progress: &Progress) -> Result<()> {
+    pub(super) async fn run(
+        &self,
+        inner: &Inner,
+        running: &RunningBox,
+        progress: &Progress,
+        supplies: Supplies,
+    ) -> Result<()> {
         let (running, real_ids) = (running.clone(), inner.real_ids);
         match self {
+            Step::Python(installation) => installation.run(inner, &running, progress, supplies).await,
             Step::Contract(reserved) => {
                 let reserved = reserved.clone();
                 blocking(move || put_contract(Tree { running: &running, real_ids }, &reserved)).await

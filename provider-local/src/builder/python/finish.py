@@ -1,0 +1,48 @@
+"""Leaves of an installation what belongs into a layer, and gives it to its owner.
+
+Arguments: the virtual environment, the work folder, and the owner as uid:gid, or nothing where there is one user.
+"""
+import os
+import shutil
+import sys
+
+venv, work, owner = sys.argv[1:4]
+shutil.rmtree(work, ignore_errors=True)
+
+
+def forget_moment(folder):
+    """uv notes when a local file was last changed, which would make two layers of one lockfile differ."""
+    try:
+        os.unlink(os.path.join(folder, "uv_cache.json"))
+    except FileNotFoundError:
+        return
+    record = os.path.join(folder, "RECORD")
+    with open(record, encoding="utf-8", newline="") as file:
+        lines = file.readlines()
+    with open(record, "w", encoding="utf-8", newline="") as file:
+        file.writelines(line for line in lines if "/uv_cache.json," not in line)
+
+
+for folder, folders, files in os.walk(venv):
+    if folder.endswith(".dist-info"):
+        forget_moment(folder)
+
+for lock in (".lock",):
+    try:
+        os.unlink(os.path.join(venv, lock))
+    except FileNotFoundError:
+        pass
+
+if not os.path.exists(os.path.join(venv, "bin", "pip")):
+    sys.exit("the packages of the lockfile have no bin/pip")
+
+if owner:
+    uid, gid = map(int, owner.split(":"))
+    os.lchown(venv, uid, gid)
+    for folder, folders, files in os.walk(venv):
+        for name in folders + files:
+            path = os.path.join(folder, name)
+            mode = os.lstat(path).st_mode
+            os.lchown(path, uid, gid)
+            if mode & 0o6000 and not os.path.islink(path):
+                os.chmod(path, mode & 0o1777)
