@@ -2,7 +2,21 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may end with a panic")]
 
-use provider_core::contract::docs::contract_md;
+use std::{sync::Arc, time::Duration};
+
+use provider_core::{
+    contract::{
+        LanguageFacts, LockedVersion,
+        checks::{CORE_TIER, CheckContext, Status, run_core_tier},
+        docs::contract_md,
+        fixtures::{InstalledLanguage, MachineFacts},
+    },
+    environment::{BasePin, BuildRequest, Environment, EnvironmentSpec, Lockfile},
+    lifecycle::{Clock, Session, SessionConfig},
+    memory::{ManualClock, MemoryProvider, Pace, World},
+    provider::Provider,
+    secret::SecretSet,
+};
 
 /// `CONTRACT.md` is generated. Where it differs, the new text is written beside the test's output, to be copied.
 #[test]
@@ -13,6 +27,41 @@ fn a03_contract_md_is_the_generated_one() {
         let fresh = concat!(env!("CARGO_TARGET_TMPDIR"), "/CONTRACT.md");
         std::fs::write(fresh, contract_md()).unwrap();
         panic!("CONTRACT.md is not what the contract says; the new text: cp {fresh} {path}");
+    }
+}
+
+/// A sandbox of the provider in memory, through a session.
+#[tokio::test]
+async fn a02_the_provider_in_memory_passes_the_tier_with_and_without_a_language() {
+    let packages = [("a-package".to_owned(), vec![LockedVersion::always("1.2.3")])];
+    let named = LanguageFacts { version: ">=3.9".into(), packages: packages.into() };
+    for language in [None, Some(named)] {
+        let folder = tempfile::tempdir().unwrap();
+        let clock: Arc<dyn Clock> = Arc::new(ManualClock::new());
+        let world = World::new(Arc::clone(&clock), Pace::SLOW);
+        let installed = language.as_ref().map(InstalledLanguage::of);
+        let facts = MachineFacts { language: installed, ..MachineFacts::default() };
+        let memory: Arc<dyn Provider> =
+            Arc::new(MemoryProvider::new(&world, Arc::clone(&clock)).with_facts(facts));
+        let environment = Environment::new(EnvironmentSpec::named("tier"), None).unwrap();
+        let base = BasePin::unpinned("memory", "any").unwrap();
+        let lockfile = Lockfile::without_packages();
+        let request = BuildRequest::new(environment, lockfile, base, SecretSet::new()).unwrap();
+        let session =
+            Session::open(SessionConfig::new("contract").state_folder(folder.path()).clock(clock)).unwrap();
+        let artifact = session.build(&memory, request).await.unwrap();
+        let sandbox = session.launch(&memory, &artifact, Default::default()).await.unwrap();
+        let none = SecretSet::new();
+        let mut context = CheckContext::new(&sandbox, &none);
+        context.language = language;
+        let results = run_core_tier(&context).await;
+        for (check, result) in CORE_TIER.iter().zip(&results) {
+            let is_asked = context.names_language() || !check.needs_language;
+            let expected = if is_asked { Status::Passed } else { Status::NotAsked };
+            assert_eq!((result.id.as_str(), result.status), (check.id, expected), "{results:#?}");
+        }
+        assert_eq!(results.len(), CORE_TIER.len());
+        assert!(session.close(Duration::from_secs(60)).await.is_clean());
     }
 }
 

@@ -25,8 +25,12 @@ pub use options::CodeOptions;
 pub use output::{CodeEnd, CodeError, CodeOutput};
 pub use session::CodeSession;
 
-/// What runs in the sandbox.
-pub(crate) const DRIVER: &str = include_str!("driver.py");
+/// What runs in the sandbox: one program, of which each file is a part.
+pub(crate) const DRIVER: &str = concat!(
+    include_str!("driver/frames.py"),
+    include_str!("driver/worker.py"),
+    include_str!("driver/supervisor.py"),
+);
 
 /// The name and version of the frames' meaning, which the driver's first answer begins with.
 pub(crate) const PROTOCOL: &str = "code/1";

@@ -84,6 +84,8 @@ impl Run {
                         return RunEnd::Silent { acknowledged: self.acknowledged };
                     }
                     self.timed_out = true;
+                    // Only what comes from now on says that the driver still reads.
+                    self.acknowledged = false;
                     process.send(self.number, Kind::Interrupt, b"");
                     alarm = options.clock.sleep(options.interrupt_grace);
                 }

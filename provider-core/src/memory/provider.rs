@@ -1,6 +1,12 @@
 //! The driver's side.
 
-use std::{collections::BTreeMap, fmt, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    fmt,
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use futures_util::{
@@ -44,6 +50,8 @@ struct Inner {
     clock: Arc<dyn Clock>,
     capabilities: Capabilities,
     facts: MachineFacts,
+    /// The texts of the lockfiles that were built here, by their digests.
+    lockfiles: Arc<Mutex<BTreeMap<String, String>>>,
 }
 
 enum Link {
@@ -96,6 +104,7 @@ impl MemoryProvider {
                 clock,
                 capabilities: capabilities(pace),
                 facts,
+                lockfiles: Arc::default(),
             }),
         }
     }
@@ -127,6 +136,7 @@ impl MemoryProvider {
             clock: Arc::clone(&self.inner.clock),
             capabilities: capabilities.clone(),
             facts: facts.clone(),
+            lockfiles: Arc::clone(&self.inner.lockfiles),
         };
         change(&mut inner);
         Self { inner: Arc::new(inner) }
@@ -237,8 +247,31 @@ impl Inner {
         }
     }
 
-    fn sandbox(self: &Arc<Self>, thing: &ResourceRef) -> Arc<dyn Sandbox> {
-        let machine = ScriptedMachine::new(self.facts.clone());
+    fn remember(&self, lockfile: &Lockfile) {
+        let mut lockfiles = self.lockfiles.lock().unwrap_or_else(PoisonError::into_inner);
+        lockfiles.insert(lockfile.digest().to_owned(), lockfile.text().to_owned());
+    }
+
+    /// The machine of a sandbox, with what an artifact of this lockfile has in its reserved path.
+    fn machine(&self, lockfile_digest: Option<&str>) -> ScriptedMachine {
+        let mut facts = self.facts.clone();
+        if let Some(digest) = lockfile_digest {
+            let lockfiles = self.lockfiles.lock().unwrap_or_else(PoisonError::into_inner);
+            // One that another process built is the one without packages, which is all that the proofs build.
+            let text = lockfiles.get(digest).cloned();
+            let text = text.unwrap_or_else(|| Lockfile::without_packages().text().to_owned());
+            let description = serde_json::json!({ "lockfile_digest": digest }).to_string();
+            for (path, text) in
+                [(facts.contract.lockfile_path, text), (facts.contract.description_path, description)]
+            {
+                facts.files.entry(path.to_owned()).or_insert(text.into_bytes());
+            }
+        }
+        ScriptedMachine::new(facts)
+    }
+
+    fn sandbox(self: &Arc<Self>, thing: &ResourceRef, lockfile_digest: Option<&str>) -> Arc<dyn Sandbox> {
+        let machine = self.machine(lockfile_digest);
         let inner = Arc::clone(self);
         let id = thing.id.clone();
         let ask = move || {
@@ -352,6 +385,7 @@ impl Provider for MemoryProvider {
             })
             .await?;
         self.inner.wait_until_ready(&thing.id, &progress).await?;
+        self.inner.remember(request.lockfile());
         let built = self.inner.clock.now();
         let mut artifact = Artifact::of_build(&request, &thing, thing.id.clone(), built, creator.expires())?;
         artifact.intermediates.push((*context).clone());
@@ -378,12 +412,13 @@ impl Provider for MemoryProvider {
                 _ => error,
             })?;
         self.inner.wait_until_ready(&thing.id, &Progress::none()).await?;
-        Ok(Launched { sandbox: self.inner.sandbox(&thing), owned: vec![thing] })
+        let sandbox = self.inner.sandbox(&thing, Some(&artifact.lockfile_digest));
+        Ok(Launched { sandbox, owned: vec![thing] })
     }
 
     async fn attach(&self, thing: &ResourceRef) -> Result<Arc<dyn Sandbox>> {
         match self.inner.state(&thing.id).await? {
-            State::Ready => Ok(self.inner.sandbox(thing)),
+            State::Ready => Ok(self.inner.sandbox(thing, None)),
             state => Err(Error::new(Code::SandboxGone, format!("{thing} is {state:?}"))),
         }
     }

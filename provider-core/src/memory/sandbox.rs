@@ -8,6 +8,7 @@ use futures_util::future::BoxFuture;
 
 use crate::{
     contract::fixtures::ScriptedMachine,
+    environment::sha256_hex,
     error::{Code, Error, Result},
     lifecycle::ResourceRef,
     sandbox::{
@@ -33,6 +34,18 @@ impl MemorySandbox {
         Self { reference, machine, ask }
     }
 
+    /// The program that prints a file's digest.
+    fn sum(&self, command: &Command) -> Option<Output> {
+        let argv = command.program.argv();
+        let [program, path] = argv.as_slice() else { return None };
+        (program == "sha256sum").then(|| match self.machine.read(path) {
+            Ok(content) => {
+                Output::new(ExitStatus::Code(0), format!("{}  {path}\n", sha256_hex(&content)), "")
+            }
+            Err(error) => Output::new(ExitStatus::Code(1), "", error.message()),
+        })
+    }
+
     async fn live(&self) -> Result<()> {
         let answer = (self.ask)().await.map_err(|error| match error.code() {
             Code::NotFound | Code::WrongState => {
@@ -53,7 +66,8 @@ impl Sandbox for MemorySandbox {
     async fn exec(&self, command: Command) -> Result<Output> {
         command.check()?;
         self.live().await?;
-        self.machine.answer(&command).or_else(|| small_program(&command)).ok_or_else(|| {
+        let answer = self.machine.answer(&command).or_else(|| self.sum(&command));
+        answer.or_else(|| small_program(&command)).ok_or_else(|| {
             Error::new(Code::ExecFailed, format!("the script has no answer to {:?}", command.program.argv()))
         })
     }

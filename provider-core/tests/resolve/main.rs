@@ -180,13 +180,14 @@ fn a77_a_connection_that_fails_is_named() -> Outcome {
     assert_refused(&format!("https://{no_tls}/good"), &["third"], failed, &[no_tls]);
     assert_refused("https://no-such-host.invalid/simple", &["third"], failed, &["no-such-host.invalid"]);
     let offline = runner(&[("UV_OFFLINE", "1")]).with_cache_folder(world().cache.path().join("empty"));
-    let error = world().runtime.block_on(resolve(&spec(&good(), &["third"]), &offline)).unwrap_err();
+    let error =
+        world().runtime.block_on(resolve(&spec(&good(), &["third"]), &offline)).expect_err("it was resolved");
     assert_eq!(error.code(), failed, "{error:?}");
     let proxied = runner(&[("https_proxy", &format!("http://user:{CANARY}@{closed}"))]);
     let error = world()
         .runtime
         .block_on(resolve(&spec("https://index.example/simple", &["third"]), &proxied))
-        .unwrap_err();
+        .expect_err("it was resolved");
     assert_eq!(error.code(), failed, "{error:?}");
     assert!(!format!("{error} {error:?}").contains(CANARY), "{error:?}");
     Ok(())
@@ -210,7 +211,8 @@ fn a77_without_a_python_the_error_says_so() -> Outcome {
     let only_uv = UvRunner::from_lookup(|name| {
         matches!(name, "PATH" | "HOME").then(|| folder.path().as_os_str().to_owned())
     });
-    let error = world().runtime.block_on(resolve(&spec(&good(), &["third"]), &only_uv)).unwrap_err();
+    let error =
+        world().runtime.block_on(resolve(&spec(&good(), &["third"]), &only_uv)).expect_err("it was resolved");
     assert_eq!(error.code(), Code::MachineUnsuitable, "{error:?}");
     assert!(error.message().contains("published as source"), "{error}");
     Ok(())

@@ -31,10 +31,10 @@ fn block_on<F: Future>(future: F) -> F::Output {
 
 /// Limits that a slow machine keeps where they should be kept, and short ones where they are to be reached.
 fn quick() -> CodeOptions {
-    CodeOptions { interrupt_grace: Duration::from_millis(700), ..CodeOptions::default() }
+    CodeOptions { interrupt_grace: Duration::from_secs(2), ..CodeOptions::default() }
 }
 
-const SHORT: Duration = Duration::from_millis(300);
+const SHORT: Duration = Duration::from_secs(1);
 
 /// The value of code that must end well.
 async fn value(session: &mut CodeSession, code: &str) -> Option<String> {
@@ -231,7 +231,6 @@ fn a66_the_end_of_the_interpreter_is_told_with_the_output_until_then() {
         ] {
             let begin = Instant::now();
             let output = session.run_within(code, Duration::from_secs(30)).await.unwrap();
-            // Without the descriptors the answer is lost only when the code ends or is interrupted.
             assert!(matches!(output.end, CodeEnd::Died(found) if found == status), "{code}: {output:?}");
             assert!(begin.elapsed() < Duration::from_secs(20), "{code}");
             assert_eq!(output.stdout_text(), "bye\n", "{code}");

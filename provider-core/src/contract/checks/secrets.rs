@@ -42,6 +42,7 @@ impl Check for Secrets {
                     mismatches.push(words);
                 }
             }
+            mismatches.extend(left_out(&seen));
             notes.extend(limits(&seen));
         }
         notes.push(format!("searched {} texts of metadata", context.metadata.len()));
@@ -50,6 +51,17 @@ impl Check for Secrets {
         let passed = format!("searched for {count} build secret{plural} and found no trace");
         Ok(Verdict::of(mismatches, passed, notes))
     }
+}
+
+/// What was not searched, since time was over: the check must not pass for want of time.
+fn left_out(seen: &SecretsAnswer) -> Vec<String> {
+    let skipped = seen.tallies.iter().filter(|(_, tally)| tally.skipped > 0);
+    skipped
+        .map(|(place, tally)| {
+            let (number, bytes) = (tally.skipped, tally.skipped_bytes);
+            format!("time was over before {number} of {place} with {bytes} bytes were searched")
+        })
+        .collect()
 }
 
 /// What was searched, and what was not.
@@ -62,12 +74,6 @@ fn limits(seen: &SecretsAnswer) -> Vec<String> {
         }
         if tally.unreadable > 0 {
             note += &format!("; {} could not be read", tally.unreadable);
-        }
-        if tally.skipped > 0 {
-            note += &format!(
-                "; not searched, since time was over: {} with {} bytes",
-                tally.skipped, tally.skipped_bytes
-            );
         }
         notes.push(note);
     }

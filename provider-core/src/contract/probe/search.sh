@@ -1,10 +1,10 @@
 # Finds texts of which only length, fingerprint and SHA-256 are known.
 #
-# The texts hold no control characters, so every control character ends a run of bytes that can hold one. Over each
-# long enough run goes a window of the text's length with the polynomial fingerprint of its bytes modulo a prime below
+# Every byte that is in none of the texts ends a run of bytes that can hold one. Over each long enough run goes a window of the text's length with the polynomial fingerprint of its bytes modulo a prime below
 # 2^26: products stay below 2^53, which awk's numbers hold exactly. A window with a wanted fingerprint is confirmed by
 # its SHA-256.
 
+# $kept: the bytes that the texts may consist of, as a set of tr.
 # $lengths: words of the form LENGTH:FINGERPRINT[,FINGERPRINT]...; $prime and $base: the fingerprint's constants.
 # Prints the awk program that prints each confirmed or colliding window's SHA-256. A length has its own block, with
 # its constants in place, since this loop is where the time goes.
@@ -35,7 +35,7 @@ search_program() {
 
 # Reads bytes, and prints the place in $sums of each text found in them, once each.
 search() {
-    tr '\000-\037\177' '\n' | awk "$program" | sort -u | while read -r sum _; do
+    tr -c "$kept" '\n' | awk "$program" | sort -u | while read -r sum _; do
         place=0
         for known in $sums; do
             if [ "$known" = "$sum" ]; then printf '%s\n' "$place"; fi

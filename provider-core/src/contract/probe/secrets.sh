@@ -1,7 +1,7 @@
 # Looks for texts that must not be here. Arguments: lengths, sums, base and prime for the search, how many seconds to
 # search, the size in bytes from which a file is searched on its own, how many bytes of such a file to read, the second
 # since 1970 after which a file must have changed to be searched (or `all`), the control text, the directory for the
-# control file, the script that searches some files, then the folders.
+# control file, the script that searches some files, the bytes that the texts may consist of, then the folders.
 #
 # The control text is one of the wanted texts. It is in a variable of this process, in a file and in that file's name:
 # an answer in which it is not found in all three places comes from a search that does not work.
@@ -9,8 +9,8 @@ LC_ALL=C
 export LC_ALL
 lengths=$1 sums=$2 base=$3 prime=$4 seconds=$5 alone=$6 cap=$7 since=$8 control=$9
 shift 9
-directory=$1 batch=$2
-shift 2
+directory=$1 batch=$2 kept=$3
+shift 3
 
 printf 'probe=secrets/1\n'
 printf 'uid=%s\n' "$(id -u)"
@@ -36,7 +36,8 @@ printf 'control=written\n'
 search_processes() { # kind, files...
     some=$1
     shift
-    /bin/sh -c "$batch" secrets-batch "$some" "$lengths" "$sums" "$base" "$prime" "$ends" "$alone" "$cap" "$@"
+    /bin/sh -c "$batch" secrets-batch "$some" "$lengths" "$sums" "$base" "$prime" "$ends" "$alone" "$cap" \
+        "$kept" "$@"
 }
 
 # Variables and arguments of every process that may be read, this one's too.
@@ -54,6 +55,7 @@ if [ "$since" = all ]; then newer=; else newer="-newerct @$since"; fi
         -prune -o $newer -printf '%y %s %p\n%l\0' 2>/dev/null
     printf 'status/%s\0' "$?"
 } | xargs -0 -n 100 /bin/sh -c "$batch" \
-    secrets-batch files "$lengths" "$sums" "$base" "$prime" "$ends" "$alone" "$cap" || exit 1
+    secrets-batch files "$lengths" "$sums" "$base" "$prime" "$ends" "$alone" "$cap" "$kept" ||
+    exit 1
 
 printf 'end=secrets/1\n'

@@ -1,13 +1,13 @@
 # Searches some things. Arguments: what they are (a word), lengths, sums, base and prime for the search, the second
 # since 1970 at which to stop, the size in bytes from which a file is searched alone, how many bytes of such a file to
-# read; then the things, each in one of these forms:
+# read, the bytes that the texts may consist of; then the things, each in one of these forms:
 #   /PATH                         a file of the kernel, without a size
 #   TYPE SIZE PATH<newline>LINK   what find lists; only type f has content, only type l a link's target
 #   status/N                      how find ended
 LC_ALL=C
 export LC_ALL
-kind=$1 lengths=$2 sums=$3 base=$4 prime=$5 ends=$6 alone=$7 cap=$8
-shift 8
+kind=$1 lengths=$2 sums=$3 base=$4 prime=$5 ends=$6 alone=$7 cap=$8 kept=$9
+shift 9
 newline='
 '
 program=$(search_program)

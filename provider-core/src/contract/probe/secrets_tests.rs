@@ -169,6 +169,29 @@ mod on_this_machine {
         assert_eq!(found(&search, &search.command()), expected);
     }
 
+    /// A token is searched for in runs of a token's bytes alone, which must not hide it.
+    #[test]
+    fn tokens_are_found_wherever_text_is() {
+        const TOKEN: &str = "t0ken/with+signs=_.~%:@!-4711";
+        let folder = host::Folder::new();
+        let mut secrets = SecretSet::new();
+        secrets.insert("token", TOKEN).unwrap();
+        let mut search = SecretSearch::new(&SANDBOX_V1, &secrets);
+        search.folders = vec![folder.path().to_owned()];
+        search.control_folder = folder.path().to_owned();
+        assert!(search.tokens);
+        folder.add("quoted", format!("key = \"{TOKEN}\";\n"), 0o644);
+        folder.add("inside", format!("a{TOKEN}z"), 0o644);
+        folder.add("foreign", format!("\u{e9}{TOKEN}\u{e9}\0"), 0o644);
+        folder.add("halves", TOKEN.replace('+', " "), 0o644);
+        let hits: Vec<String> =
+            found(&search, &search.command()).into_iter().map(|(_, _, path)| path).collect();
+        let at = |name: &str| format!("{}/{name}", folder.path());
+        assert_eq!(hits, [at("foreign"), at("inside"), at("quoted")]);
+        secrets.insert("text", "two words").unwrap();
+        assert!(!SecretSearch::new(&SANDBOX_V1, &secrets).tokens);
+    }
+
     /// Other tests look at all processes too, so this one's secrets are its own.
     #[test]
     fn a_secret_in_a_variable_or_argument_is_found() {

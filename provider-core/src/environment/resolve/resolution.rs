@@ -118,10 +118,11 @@ mod tests {
     const IDS: [&str; 3] = ["one", "two", "three"];
 
     fn providers() -> Vec<Arc<dyn Provider>> {
-        let clock = Arc::new(ManualClock::new());
-        let world = World::new(clock.clone(), Pace::SLOW);
+        let clock = ManualClock::new();
+        let world = World::new(Arc::new(clock.clone()), Pace::SLOW);
         let one = |id: &&str| {
-            let memory = MemoryProvider::new(&world, clock.clone()).with_id(ProviderId::new(*id).unwrap());
+            let memory =
+                MemoryProvider::new(&world, Arc::new(clock.clone())).with_id(ProviderId::new(*id).unwrap());
             Arc::new(memory) as Arc<dyn Provider>
         };
         IDS.iter().map(one).collect()

@@ -224,6 +224,7 @@ impl fmt::Debug for UvRunner {
     }
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
+#[cfg(target_os = "linux")]
 #[path = "uv_tests.rs"]
 mod tests;

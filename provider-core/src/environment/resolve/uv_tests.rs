@@ -259,15 +259,14 @@ fn a75_the_callers_passwords_are_in_no_error_and_no_log() {
     );
     let log = Log::default();
     let writer = log.clone();
-    let subscriber = tracing_subscriber::fmt()
-        .with_max_level(tracing::Level::TRACE)
-        .with_writer(move || writer.clone())
-        .finish();
+    let collected = tracing_subscriber::fmt().with_max_level(tracing::Level::TRACE);
+    let collected = tracing::Dispatch::new(collected.with_writer(move || writer.clone()).finish());
+    // With one subscriber alone, an event that another test's thread comes to first is off for all threads.
+    let _second = tracing::Dispatch::new(tracing::subscriber::NoSubscriber::default());
     let fake = Fake::failing(&words);
     let runner = fake.runner().with_installer_variables(variables());
-    let error = tracing::subscriber::with_default(subscriber, || {
-        block_on(resolve(&spec(&["a"]), &runner)).unwrap_err()
-    });
+    let resolving = || block_on(resolve(&spec(&["a"]), &runner)).unwrap_err();
+    let error = tracing::dispatcher::with_default(&collected, resolving);
     assert!(error.is_unmapped() && error.message().contains("Something new"), "{error}");
     let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
     assert!(log.contains("resolving with uv") && log.contains("uv has ended"), "nothing was logged: {log}");

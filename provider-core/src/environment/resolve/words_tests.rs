@@ -21,7 +21,7 @@ fn check(cases: &[(&str, Code, &[&str])]) {
         for text in [(*stderr).to_owned(), as_older_versions_say(stderr)] {
             let error = explained(&text);
             assert_eq!(error.code(), *code, "{error} for {text}");
-            assert_eq!(error.is_unmapped(), false, "{error}");
+            assert!(!error.is_unmapped(), "{error}");
             for words in *wanted {
                 assert!(error.message().contains(words), "{words:?} is not in {error} for {text}");
             }
