@@ -26,6 +26,30 @@
 //! # }
 //! ```
 //!
+//! # Packages
+//!
+//! An Environment that names Python gets a virtual environment at `/opt/venv`, in a layer of its own, from the base's
+//! own `python3`. Exactly the packages of the lockfile are in it, `pip` among them, each compared with its hashes
+//! before it is used; the environment belongs to the contract's user, so that a sandbox can install more. Commands of
+//! the build run after that, with the environment on their path.
+//!
+//! The first of these that can, and that the Environment's `manager` allows, installs ([`InstallerWay`]):
+//!
+//! 1. `uv` from the caller's `PATH` ([`LocalConfig::uv`]), which the build reads and runs in its box. One that cannot
+//!    run there, such as one for another C library, is passed over.
+//! 2. `pip` of the base, from version 22.3 on.
+//! 3. `pip` in the pinned version, which the base's `python3` fetches with its standard library alone, from folders of
+//!    links or from an index, and which is run from its file once its hash is the right one.
+//!
+//! The base needs `python3`, and for `pip` its modules `venv`, `json`, `ssl` and `zlib`; it needs neither `ensurepip`
+//! nor any package. What is missing is named before anything is installed.
+//!
+//! Installers get the caller's variables that say where packages come from and how they are fetched: indexes, folders
+//! of links, certificates, proxies, time limits and settings files, and no other. Files and folders that they name are
+//! read-only in the box. Without certificates of the caller, those of the base count. Passwords in them are in no log,
+//! error, record or layer. They are no part of a layer's key: a layer that was installed from one index serves a
+//! build that names another.
+//!
 //! # Layers
 //!
 //! An artifact is a record that names layers, and the digest of each layer's content is part of the artifact's
@@ -39,6 +63,12 @@
 //!
 //! # What it cannot do
 //!
+//! - Packages of the distribution (`apt`), `conda`, Dockerfiles and images: [`validate`] names each, with what to do.
+//! - A source distribution is built in the box, as root of the box. What its build needs is fetched by the installer,
+//!   and the lockfile does not pin it.
+//! - Users and passwords of indexes come from variables alone: `.netrc` and key rings are not asked. Paths in a
+//!   settings file are those of the box, and an index that only such a file names is not asked for the pinned `pip`.
+//! - Packages have no bytecode, so that the same lockfile makes the same layer; the first import in a sandbox compiles.
 //! - A sandbox does not outlive the process that launched it, by whatever death; so it cannot be kept, and only this
 //!   process can attach to it.
 //! - There are no limits of processor, memory or disk yet; a launch that asks for one is refused.
@@ -46,6 +76,8 @@
 //!   groups ([`LocalProvider::kept_groups`]).
 //! - The network of a sandbox is this machine's.
 //! - The kernel is shared with the host. That is good against accidents, and no wall against hostile code.
+//!
+//! [`validate`]: provider_core::provider::Builder::validate
 
 mod cache;
 pub mod config;

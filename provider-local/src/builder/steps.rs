@@ -14,7 +14,7 @@ use serde_json::json;
 
 use super::{
     accounts, commands,
-    python::{Installation, Supplies},
+    python::{self, Installation, Supplies},
     tree::Tree,
 };
 use crate::{blocking::blocking, driver::Inner, engine::RunningBox, errors::error};
@@ -142,7 +142,10 @@ impl Step {
                 let request = Arc::clone(request);
                 blocking(move || put_files(Tree { running: &running, real_ids }, &request)).await
             }
-            Step::Commands(request) => commands::run(running, request, progress).await,
+            Step::Commands(request) => {
+                commands::run(running.clone(), request, progress).await?;
+                python::own_what_commands_left(request, inner, &running, progress).await
+            }
         }
     }
 }

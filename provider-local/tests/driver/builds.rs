@@ -9,7 +9,7 @@ use std::{
 };
 
 use provider_core::{
-    environment::{BasePin, BuildRequest, Environment, EnvironmentSpec, Lockfile},
+    environment::{BasePin, BaseRef, BuildRequest, Environment, EnvironmentSpec, Lockfile},
     error::Code,
     lifecycle::{Event, Lifetime, Progress, Timestamp},
     provider::{Builder as _, Existence},

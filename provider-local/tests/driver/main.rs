@@ -23,11 +23,19 @@ mod logs;
 #[cfg(embedded)]
 mod machine;
 #[cfg(embedded)]
+mod packages;
+#[cfg(embedded)]
 mod sandboxes;
 #[cfg(embedded)]
 mod secrets;
 #[cfg(embedded)]
+mod shelf;
+#[cfg(embedded)]
 mod small_base;
+#[cfg(embedded)]
+mod validation;
+#[cfg(embedded)]
+mod wheels;
 
 #[cfg(embedded)]
 fn main() {
@@ -99,6 +107,7 @@ fn main() {
         leftovers::what_was_cut_off_on_its_way_is_found_by_name,
         leg::the_whole_leg,
         machine::nothing_is_missing_here,
+        packages::what_the_base_lacks_is_named,
         sandboxes::a_dropped_session_takes_everything_along,
         sandboxes::a_life_ends_when_it_is_over,
         sandboxes::a_lost_sandbox_answers_loudly,
@@ -108,7 +117,9 @@ fn main() {
         sandboxes::only_this_process_attaches,
         sandboxes::two_sandboxes_of_one_artifact_share_nothing,
         secrets::a_canary_is_nowhere,
+        validation::a73_what_cannot_be_honoured_is_refused_by_name,
     ];
+    trials.extend(of_packages());
     trials.push(common::trial_if(
         commands::can_have_groups(),
         "commands::further_groups_are_dropped",
@@ -140,6 +151,52 @@ fn main() {
         machine::root_of_a_sandbox_has_no_power,
     ));
     libtest_mimic::run(&arguments, trials).exit();
+}
+
+/// The trials that need the file of the pinned pip. Without it they are ignored, but where `MATRIX_REQUIRE` names
+/// `packages` they fail.
+#[cfg(embedded)]
+#[expect(clippy::disallowed_methods, reason = "what must run is said by whoever runs the trials")]
+fn of_packages() -> Vec<libtest_mimic::Trial> {
+    let required = std::env::var("MATRIX_REQUIRE")
+        .is_ok_and(|text| text.split(',').any(|word| word.trim() == "packages"));
+    let pip = if required { Ok(()) } else { wheels::pip().map(drop) };
+    type Run = fn() -> common::Outcome;
+    let trial = |can: bool, name: &str, reason: &str, run: Run| {
+        let reason = pip.err().unwrap_or(reason);
+        common::trial_if(can && pip.is_ok(), &format!("packages::{name}"), reason, run)
+    };
+    let mut trials = vec![
+        trial(packages::uv().is_some(), "uv_installs", "there is no uv on PATH", packages::uv_installs),
+        trial(
+            packages::base_has_pip(),
+            "pip_of_the_base_installs",
+            "this machine's own python3 has no pip",
+            packages::pip_of_the_base_installs,
+        ),
+    ];
+    let others: [(&str, Run); 9] = [
+        ("the_pinned_pip_installs", packages::the_pinned_pip_installs),
+        (
+            "a_base_without_any_installer_gets_the_pinned_pip",
+            packages::a_base_without_any_installer_gets_the_pinned_pip,
+        ),
+        ("an_uv_that_cannot_run_is_passed_over", packages::an_uv_that_cannot_run_is_passed_over),
+        ("a_changed_file_is_refused_with_both_hashes", packages::a_changed_file_is_refused_with_both_hashes),
+        ("a_changed_pip_is_refused_before_it_runs", packages::a_changed_pip_is_refused_before_it_runs),
+        (
+            "what_is_not_there_is_told_from_what_does_not_fit",
+            packages::what_is_not_there_is_told_from_what_does_not_fit,
+        ),
+        (
+            "an_index_that_does_not_answer_is_named_without_its_password",
+            packages::an_index_that_does_not_answer_is_named_without_its_password,
+        ),
+        ("an_index_that_refuses_the_caller_is_named", packages::an_index_that_refuses_the_caller_is_named),
+        ("a75_settings_in_a_file_stay_secret", packages::a75_settings_in_a_file_stay_secret),
+    ];
+    trials.extend(others.map(|(name, run)| trial(true, name, "", run)));
+    trials
 }
 
 #[cfg(not(embedded))]

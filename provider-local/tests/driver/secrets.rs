@@ -6,14 +6,18 @@ use provider_core::{error::Code, lifecycle::Progress};
 
 use crate::{common::*, leg::full_spec, logs};
 
-/// The files below a folder that hold the canary, or have it in their name.
 fn holders(folder: &Path) -> Vec<String> {
+    holders_of(CANARY, folder)
+}
+
+/// The files below a folder that hold the canary, or have it in their name.
+pub(crate) fn holders_of(canary: &str, folder: &Path) -> Vec<String> {
     let mut found = Vec::new();
     let mut folders = vec![folder.to_owned()];
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
             let path = entry.path();
-            let holds = |bytes: &[u8]| bytes.windows(CANARY.len()).any(|window| window == CANARY.as_bytes());
+            let holds = |bytes: &[u8]| bytes.windows(canary.len()).any(|window| window == canary.as_bytes());
             if holds(path.as_os_str().as_bytes()) {
                 found.push(path.display().to_string());
             }

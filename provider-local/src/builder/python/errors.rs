@@ -1,10 +1,15 @@
 //! What the words of an installer mean.
 
+/// How much of a reason is shown, in characters.
+const REASON_MAX: usize = 200;
+
 /// Why an installer failed.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Cause {
     /// A file is not the one that was locked.
     Mismatch { package: String, expected: Vec<String>, actual: String },
+    /// A file cannot be read as what it should be.
+    Broken { package: String, file: String, why: String },
     /// No file of the version is for this Python and system.
     NoFile { package: String, why: String },
     /// Neither index nor folder has it.
@@ -33,6 +38,7 @@ impl Cause {
             .or_else(|| refused(&text))
             .or_else(|| connection(lines))
             .or_else(|| unresolved(lines))
+            .or_else(|| broken(lines))
             .unwrap_or(Cause::Other)
     }
 }
@@ -69,6 +75,16 @@ fn mismatch_of_uv(lines: &[String]) -> Option<Cause> {
     Some(Cause::Mismatch { package, expected, actual })
 }
 
+/// uv reads an archive while it computes its hash, and may stumble first.
+fn broken(lines: &[String]) -> Option<Cause> {
+    let start = lines.iter().position(|line| line.contains("error: Failed to "))?;
+    let package = between(&lines[start], "`", "`").filter(|name| name.contains("=="))?.to_owned();
+    let words = |line: &String| Some(line.split_once("Failed to extract archive: ")?.1.trim().to_owned());
+    let file = lines[start..].iter().find_map(words)?;
+    let why = lines.last()?.trim().trim_start_matches("cause: ").to_owned();
+    Some(Cause::Broken { package, file, why })
+}
+
 fn refused(text: &str) -> Option<Cause> {
     const WORDS: [&str; 6] = [
         "401 Unauthorized",
@@ -102,7 +118,10 @@ fn connection(lines: &[String]) -> Option<Cause> {
         return None;
     }
     let mut causes = lines[at..].iter().filter_map(|line| line.trim().strip_prefix("cause: "));
-    let why = causes.next_back().unwrap_or(lines[at].trim()).to_owned();
+    let line = lines[at].trim();
+    // pip puts the cause into the middle of a long line.
+    let of_pip = line.split_once("Caused by ").or(line.split_once("after connection ")).map(|(_, why)| why);
+    let why = causes.next_back().or(of_pip).unwrap_or(line).chars().take(REASON_MAX).collect();
     Some(Cause::Connection { host, why })
 }
 
@@ -203,8 +222,12 @@ mod tests {
                     why: "a==9.9 has no wheels with a matching tag (e.g., `cp311`)".into(),
                 },
             ),
-            ("ERROR: No matching distribution found for a==9.9", Cause::NoFileOrNotFound { package }),
             ("OSError: [Errno 28] No space left on device", Cause::DiskFull),
+            (
+                "error: Failed to download `a==9.9`\n  cause: Failed to extract archive: a.whl\n  cause: Bad CRC",
+                Cause::Broken { package: package.clone(), file: "a.whl".into(), why: "Bad CRC".into() },
+            ),
+            ("ERROR: No matching distribution found for a==9.9", Cause::NoFileOrNotFound { package }),
             ("error: subprocess-exited-with-error", Cause::Other),
         ] {
             assert_eq!(cause(text), wanted, "{text}");

@@ -6,8 +6,9 @@ use provider_core::{
 };
 
 use super::{
+    base::Python,
     errors::Cause,
-    install::{Python, Said, Work},
+    install::{Said, Work},
 };
 use crate::{config::InstallerWay, errors::error};
 
@@ -67,13 +68,14 @@ pub(super) fn of_fetch(answer: &str, lines: &[String]) -> Error {
 /// An installer ended without success.
 pub(super) async fn of_installer(work: &Work<'_>, python: &Python, way: InstallerWay, said: &Said) -> Error {
     let found = match Cause::of(&said.lines) {
-        Cause::NoFileOrNotFound { package } => match undecided(work, python, &package).await {
-            Ok(found) => found,
-            Err(error) => error,
-        },
+        Cause::NoFileOrNotFound { package } | Cause::NotFound { package } => {
+            undecided(work, python, &package).await.unwrap_or_else(|error| error)
+        }
         Cause::Mismatch { package, expected, actual } => mismatch(&package, &expected, &actual),
+        Cause::Broken { package, file, why } => {
+            broken(work, python, &package, &file, &why).await.unwrap_or_else(|error| error)
+        }
         Cause::NoFile { package, why } => no_file(&package, python, &why),
-        Cause::NotFound { package } => not_found(&package),
         Cause::Connection { host, why } => unreachable_place(&format!("{host}: {why}")),
         Cause::Refused { host } => unknown_caller(&host),
         Cause::DiskFull => disk_full(),
@@ -85,8 +87,13 @@ pub(super) async fn of_installer(work: &Work<'_>, python: &Python, way: Installe
     with_log(found, &said.lines)
 }
 
-/// pip says alike that a version is not there, that it has no file for this Python, and that nobody answered.
+/// An installer may say alike that a version is not there, that it has no file for this Python, that nobody answered,
+/// and that an index wants to know who asks.
 async fn undecided(work: &Work<'_>, python: &Python, package: &str) -> Result<Error> {
+    if work.has_settings() {
+        // They may name indexes that only the installer knows.
+        return Ok(not_found(package));
+    }
     let (name, version) = package.split_once("==").unwrap_or((package, ""));
     let answer = work.look_for(python, name, version).await?;
     let (word, rest) = answer.split_once(' ').unwrap_or((&answer, ""));
@@ -94,6 +101,16 @@ async fn undecided(work: &Work<'_>, python: &Python, package: &str) -> Result<Er
         "connection" | "refused" => of_place(word, rest),
         "files" => no_file(package, python, &format!("it has only {rest}")),
         _ => not_found(package),
+    })
+}
+
+/// A file that cannot be read is most often not the one that was locked.
+async fn broken(work: &Work<'_>, python: &Python, package: &str, file: &str, why: &str) -> Result<Error> {
+    let name = package.split_once("==").map_or(package, |(name, _)| name);
+    let locked = work.hashes_of(name);
+    Ok(match work.digest_of(python, name, file).await? {
+        Some(found) if !locked.contains(&found) => mismatch(package, &locked, &found),
+        _ => error(Code::BuildFailed, format!("the file {file} of {package} cannot be used: {why}")),
     })
 }
 
@@ -109,8 +126,11 @@ fn unreachable_place(words: &str) -> Error {
 }
 
 fn unknown_caller(words: &str) -> Error {
-    error(Code::Unauthenticated, format!("packages could not be fetched: {words} refuses the caller"))
-        .with_advice("check the user and password of the index in PIP_INDEX_URL or UV_INDEX_URL")
+    error(
+        Code::Unauthenticated,
+        format!("packages could not be fetched from {words}, which refuses the caller"),
+    )
+    .with_advice("check the user and password of the index in PIP_INDEX_URL or UV_INDEX_URL")
 }
 
 fn mismatch(package: &str, expected: &[String], actual: &str) -> Error {

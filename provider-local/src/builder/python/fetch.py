@@ -2,6 +2,7 @@
 
     get FOLDER FILE SHA256   puts the file into the folder, if it has this digest
     look NAME VERSION        says which files there are of a version
+    digest NAME FILE         says the SHA-256 of a file
 
 The last line that it prints is its answer: a word, then what belongs to it.
 """
@@ -92,7 +93,7 @@ def read(url, user="", accept="*/*"):
             if error.code in (404, 410):
                 return None
             if error.code in (401, 403, 407):
-                raise Refused("%s answers %d" % (host_of(url), error.code))
+                raise Refused(host_of(url))
             reason = "it answers %d" % error.code
         except urllib.error.URLError as error:
             if isinstance(error.reason, FileNotFoundError):
@@ -200,15 +201,34 @@ def normal(name):
     return re.sub("[-_.]+", "-", name).lower()
 
 
+def plain(version):
+    return re.sub("([.]0)+$", "", version.lower())
+
+
+def is_of(file, package, version):
+    """Whether the name of a file is that of this version."""
+    if file.endswith(".whl"):
+        parts = file[: -len(".whl")].split("-")
+    else:
+        parts = re.sub("([.]tar)?[.][a-z0-9]+$", "", file).rsplit("-", 1)
+    return len(parts) > 1 and normal(parts[0]) == normal(package) and plain(parts[1]) == plain(version)
+
+
 def look(package, version):
-    wanted = normal(package + "-" + version)
-    found = {name for name, _, _ in all_files(package) if normal(name).startswith(wanted)}
-    files = [name for name in found if normal(name)[len(wanted) :][:1] == "-" or name.endswith((".gz", ".zip"))]
-    return "files " + " ".join(sorted(files)[:20]) if files else "none"
+    found = {name for name, _, _ in all_files(package) if is_of(name, package, version)}
+    return "files " + " ".join(sorted(found)[:6]) if found else "none"
+
+
+def digest(package, file):
+    for name, address, user in all_files(package):
+        answer = read(address, user) if name == file else None
+        if answer:
+            return "digest " + hashlib.sha256(answer[0]).hexdigest()
+    return "none"
 
 
 try:
-    print({"get": get, "look": look}[sys.argv[1]](*sys.argv[2:]))
+    print({"get": get, "look": look, "digest": digest}[sys.argv[1]](*sys.argv[2:]))
 except Connection as error:
     print("connection %s" % error)
 except Refused as error:

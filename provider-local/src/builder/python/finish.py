@@ -1,12 +1,9 @@
-"""Leaves of an installation what belongs into a layer, and gives it to its owner.
-
-Arguments: the virtual environment, the work folder, and the owner as uid:gid, or nothing where there is one user.
-"""
+"""Leaves of an installation what belongs into a layer. Arguments: the virtual environment and the work folder."""
 import os
 import shutil
 import sys
 
-venv, work, owner = sys.argv[1:4]
+venv, work = sys.argv[1:3]
 shutil.rmtree(work, ignore_errors=True)
 
 
@@ -27,22 +24,10 @@ for folder, folders, files in os.walk(venv):
     if folder.endswith(".dist-info"):
         forget_moment(folder)
 
-for lock in (".lock",):
-    try:
-        os.unlink(os.path.join(venv, lock))
-    except FileNotFoundError:
-        pass
+try:
+    os.unlink(os.path.join(venv, ".lock"))
+except FileNotFoundError:
+    pass
 
 if not os.path.exists(os.path.join(venv, "bin", "pip")):
     sys.exit("the packages of the lockfile have no bin/pip")
-
-if owner:
-    uid, gid = map(int, owner.split(":"))
-    os.lchown(venv, uid, gid)
-    for folder, folders, files in os.walk(venv):
-        for name in folders + files:
-            path = os.path.join(folder, name)
-            mode = os.lstat(path).st_mode
-            os.lchown(path, uid, gid)
-            if mode & 0o6000 and not os.path.islink(path):
-                os.chmod(path, mode & 0o1777)

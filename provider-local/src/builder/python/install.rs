@@ -13,7 +13,11 @@ use provider_core::{
 };
 
 use super::{
-    Installation, UV_INPUT, failure,
+    Installation, UV_INPUT,
+    base::{MODULE_OF_UV, MODULES, Python},
+    failure,
+    fixed::{NO_SETTINGS, env_vars},
+    own::own,
     variables::{INPUTS, Supplies},
 };
 use crate::{
@@ -33,17 +37,10 @@ const FETCH: &str = include_str!("fetch.py");
 const FINISH: &str = include_str!("finish.py");
 
 /// In memory, and no part of the layer.
-const FOLDER: &str = "/run/provider";
+pub(super) const FOLDER: &str = "/run/provider";
 const REQUIREMENTS: &str = "/run/provider/requirements.txt";
 /// Where large files are unpacked: on the disk, below the environment, and removed at the end.
 const WORK: &str = ".provider-work";
-/// From this version on, pip installs into another environment (`--python`).
-const PIP_WITH_PYTHON: (u32, u32) = (22, 3);
-/// Modules that pip needs, some of which are packages of their own in a distribution.
-const MODULES: [&str; 7] = ["json", "venv", "ssl", "zlib", "hashlib", "urllib.request", "html.parser"];
-/// The only one of them that uv needs.
-const MODULE_OF_UV: &str = "json";
-
 /// An installation in one box.
 pub(super) struct Work<'a> {
     pub(super) installation: &'a Installation,
@@ -66,42 +63,6 @@ impl Said {
     /// The last line, which is the answer of our own scripts.
     fn answer(&self) -> &str {
         self.lines.iter().rev().map(|line| line.trim()).find(|line| !line.is_empty()).unwrap_or_default()
-    }
-}
-
-/// What the base has.
-#[derive(Debug, Default)]
-pub(super) struct Python {
-    pub(super) version: String,
-    executable: String,
-    missing: Vec<String>,
-    pip: Option<String>,
-    has_certificates: bool,
-}
-
-impl Python {
-    fn of(lines: &[String]) -> Self {
-        let mut python = Self::default();
-        for (word, rest) in lines.iter().filter_map(|line| line.split_once(' ')) {
-            match word {
-                "version" => python.version = rest.to_owned(),
-                "executable" => python.executable = rest.to_owned(),
-                "missing" => python.missing.push(rest.to_owned()),
-                "pip" => python.pip = Some(rest.to_owned()),
-                "certificates" => python.has_certificates = true,
-                _ => {}
-            }
-        }
-        python
-    }
-
-    /// Why `pip` of the base is of no use; `None` if it may be.
-    fn lacks_pip(&self) -> Option<String> {
-        let Some(version) = &self.pip else { return Some("the base has none".to_owned()) };
-        let mut numbers = version.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
-        let found = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
-        let (major, minor) = PIP_WITH_PYTHON;
-        (found < PIP_WITH_PYTHON).then(|| format!("it is {version}, and {major}.{minor} is needed"))
     }
 }
 
@@ -166,6 +127,19 @@ impl<'a> Work<'a> {
 
     pub(super) fn base(&self) -> &str {
         self.installation.request.base().name()
+    }
+
+    /// Whether the caller gave a file with settings of an installer.
+    pub(super) fn has_settings(&self) -> bool {
+        let given = |name: &str| self.env_vars.get(name).is_some_and(|path| path != NO_SETTINGS);
+        given("PIP_CONFIG_FILE") || given("UV_CONFIG_FILE")
+    }
+
+    /// The hashes of all versions of a package in the lockfile.
+    pub(super) fn hashes_of(&self, name: &str) -> Vec<String> {
+        let locked = self.installation.request.lockfile().by_name();
+        let packages = locked.get(name).map(Vec::as_slice).unwrap_or_default();
+        packages.iter().flat_map(|package| package.hashes.iter().cloned()).collect()
     }
 
     async fn put_requirements(&self) -> Result<()> {
@@ -322,13 +296,11 @@ impl<'a> Work<'a> {
     }
 
     async fn finish(&self, python: &Python) -> Result<()> {
-        let owner = SANDBOX_V1.user.to_string();
-        let owner = if self.real_ids { owner.as_str() } else { "" };
         let work = work_folder();
-        let words = [&*python.executable, "-I", "-B", "-c", FINISH, SANDBOX_V1.venv, &work, owner];
+        let words = [&*python.executable, "-I", "-B", "-c", FINISH, SANDBOX_V1.venv, &work];
         let said = self.ask(Command::argv(words)).await?;
         if said.status.success() {
-            return Ok(());
+            return own(self.running, self.real_ids, &python.executable, self.progress).await;
         }
         let words = format!("the environment was not finished: {}", said.answer());
         Err(failure::with_log(error(Code::BuildFailed, words), &said.lines))
@@ -338,6 +310,13 @@ impl<'a> Work<'a> {
     pub(super) async fn look_for(&self, python: &Python, name: &str, version: &str) -> Result<String> {
         let words = [&*python.executable, "-I", "-B", "-c", FETCH, "look", name, version];
         Ok(self.ask(Command::argv(words)).await?.answer().to_owned())
+    }
+
+    /// The digest of a file of a package, as it is where the installer found it; `None` if it is not there any more.
+    pub(super) async fn digest_of(&self, python: &Python, name: &str, file: &str) -> Result<Option<String>> {
+        let words = [&*python.executable, "-I", "-B", "-c", FETCH, "digest", name, file];
+        let said = self.ask(Command::argv(words)).await?;
+        Ok(said.answer().strip_prefix("digest ").map(str::to_owned))
     }
 
     /// Runs a command whose output is only for us.
@@ -368,81 +347,4 @@ fn install_with_pip(pip: &[&str]) -> Vec<String> {
     let options = ["install", "--require-hashes", "--no-deps", "--no-compile", "--no-warn-script-location"];
     let words = pip.iter().chain(&options).chain(&["-r", REQUIREMENTS]);
     words.map(|word| (*word).to_owned()).collect()
-}
-
-/// What an installer is run with: what the caller passes on, and what decides that nothing else counts.
-fn env_vars(passed: BTreeMap<String, String>, own_path: Option<&String>) -> BTreeMap<String, String> {
-    let mut env_vars = SANDBOX_V1.base_env_vars();
-    for (name, value) in [("UV_INDEX_STRATEGY", "unsafe-best-match"), ("PIP_CONFIG_FILE", "/dev/null")] {
-        // With hashes, each index is as good as the others.
-        env_vars.insert(name.to_owned(), value.to_owned());
-    }
-    if !passed.contains_key("UV_CONFIG_FILE") {
-        env_vars.insert("UV_NO_CONFIG".to_owned(), "1".to_owned());
-    }
-    env_vars.extend(passed);
-    let fixed = [
-        ("HOME", FOLDER),
-        ("USER", "root"),
-        ("LOGNAME", "root"),
-        ("NO_COLOR", "1"),
-        ("PIP_DISABLE_PIP_VERSION_CHECK", "1"),
-        ("PIP_NO_CACHE_DIR", "1"),
-        ("PIP_NO_INPUT", "1"),
-        ("PIP_PROGRESS_BAR", "off"),
-        ("PIP_ROOT_USER_ACTION", "ignore"),
-        ("PYTHONDONTWRITEBYTECODE", "1"),
-        ("PYTHONNOUSERSITE", "1"),
-        // For the archives that a source distribution is built into: no moment, but one that zip can hold.
-        ("SOURCE_DATE_EPOCH", "315532800"),
-        ("UV_LINK_MODE", "copy"),
-        ("UV_NO_CACHE", "1"),
-        ("UV_NO_PROGRESS", "1"),
-        ("UV_PYTHON_DOWNLOADS", "never"),
-        ("UV_VENV_CLEAR", "1"),
-    ];
-    env_vars.extend(fixed.map(|(name, value)| (name.to_owned(), value.to_owned())));
-    env_vars.extend(own_path.map(|path| ("PATH".to_owned(), path.clone())));
-    env_vars
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn python(lines: &[&str]) -> Python {
-        Python::of(&lines.iter().map(|&line| line.to_owned()).collect::<Vec<_>>())
-    }
-
-    #[test]
-    fn the_bases_python_is_read() {
-        let found = python(&["version 3.11.2", "executable /usr/bin/python3", "missing ssl", "pip 23.0.1"]);
-        assert_eq!((found.version.as_str(), found.executable.as_str()), ("3.11.2", "/usr/bin/python3"));
-        assert_eq!(found.missing, ["ssl"]);
-        assert!(!found.has_certificates);
-    }
-
-    #[test]
-    fn an_old_pip_is_not_used() {
-        for (line, works) in [
-            ("pip 22.3", true),
-            ("pip 23.0.1", true),
-            ("pip 100.0b1", true),
-            ("pip 20.3.4", false),
-            ("x", false),
-        ] {
-            assert_eq!(python(&[line]).lacks_pip().is_none(), works, "{line}");
-        }
-    }
-
-    #[test]
-    fn what_the_caller_passes_on_changes_nothing_that_is_fixed() {
-        let passed =
-            [("UV_LINK_MODE", "symlink"), ("PIP_CONFIG_FILE", "/run/secrets/pip.conf"), ("PATH", "/x")];
-        let passed = passed.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
-        let env_vars = env_vars(passed, Some(&"/own".to_owned()));
-        assert_eq!(env_vars["UV_LINK_MODE"], "copy");
-        assert_eq!(env_vars["PIP_CONFIG_FILE"], "/run/secrets/pip.conf");
-        assert_eq!(env_vars["PATH"], "/own");
-    }
 }

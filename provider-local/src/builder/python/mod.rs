@@ -1,8 +1,11 @@
 //! The Python of an Environment: a virtual environment with exactly the packages of the lockfile.
 
+mod base;
 mod errors;
 mod failure;
+mod fixed;
 mod install;
+mod own;
 mod variables;
 mod ways;
 
@@ -96,4 +99,21 @@ impl Installation {
     ) -> Result<()> {
         install::Work::new(self, inner.real_ids, running, progress, passed).run().await
     }
+}
+
+/// Gives what commands left in the environment of this request to its user, to whom all of it belongs.
+///
+/// # Errors
+/// [`Code::BuildFailed`] with the reason.
+pub(super) async fn own_what_commands_left(
+    request: &BuildRequest,
+    inner: &Inner,
+    running: &RunningBox,
+    progress: &Progress,
+) -> Result<()> {
+    if !request.spec().names_language() {
+        return Ok(());
+    }
+    let python = format!("{}/bin/{}", SANDBOX_V1.venv, SANDBOX_V1.python);
+    own::own(running, inner.real_ids, &python, progress).await
 }
