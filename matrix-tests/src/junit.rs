@@ -98,7 +98,7 @@ mod tests {
             r#"tests="4""#,
             r#"failures="2""#,
             r#"name="core.doctor" classname="local" time="1.500""#,
-            "&lt;b>",
+            "a &lt;b&gt; &amp;",
             "one\ntwo",
             r#"type="not reached""#,
             "<skipped message=\"no value was given\"",

@@ -3,16 +3,26 @@
 //! A leg runs once, in order, on a thread of its own, and only if one of its trials is run; each trial waits for its
 //! row, so that a filter selects rows and what they need runs all the same. Listing does nothing else.
 
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+#[path = "../../provider-local/tests/driver/wheels.rs"]
+mod wheels;
+
+use std::{
+    fs,
+    path::Path,
+    sync::{Arc, Condvar, Mutex, PoisonError},
+};
 
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use matrix_tests::{
-    leg::{LegPlan, LegReport, RowReport, RowStatus, Watch, run_leg},
+    leg::{LegKind, LegPlan, LegReport, Recipe, RowReport, RowStatus, Start, Watch, run_leg},
     providers::{self, Entrant},
     settings,
 };
 use provider_core::{
-    environment::{Environment, EnvironmentSpec, Format, Lockfile},
+    environment::{
+        ApprovedBases, BasePin, Environment, EnvironmentSpec, Format, InstallerVariables, Lockfile, PIP,
+        Resolution, pin_bases, sha256_hex,
+    },
     error::{Code, Error},
     lifecycle::{Event, SessionConfig},
 };
@@ -47,20 +57,61 @@ impl Watch for Board {
     }
 }
 
+/// The matrix's own environment, with a package that is made here in place of the real one, so that no index is asked.
+fn packaged() -> Result<(Recipe, EnvironmentSpec), Error> {
+    let name = "matrix_trial";
+    let toml = include_str!("../fixtures/environment.toml").replace("packaging==24.2", "matrix-trial==1.0");
+    let spec = EnvironmentSpec::parse(&toml, Format::Toml)?;
+    let pip = wheels::pip().map_err(|why| Error::new(Code::MachineUnsuitable, why))?;
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("wheels-{}", std::process::id()));
+    let (file, bytes) = wheels::wheel(name, "1.0", "py3-none-any");
+    let cannot = |source: std::io::Error| Error::new(Code::FileError, source.to_string());
+    fs::create_dir_all(&folder).map_err(cannot)?;
+    fs::write(folder.join(file), &bytes).map_err(cannot)?;
+    fs::copy(pip, folder.join(PIP.file)).map_err(cannot)?;
+    let lockfile = format!(
+        "# provider-lock: v1\n# provider-inputs: {}\n# provider-protected: {}=={}\n\
+         matrix-trial==1.0 \\\n    --hash=sha256:{}\n{}=={} \\\n    --hash=sha256:{}\n",
+        spec.inputs_digest()?,
+        PIP.name,
+        PIP.version,
+        sha256_hex(&bytes),
+        PIP.name,
+        PIP.version,
+        PIP.sha256,
+    );
+    let variables = [
+        ("PIP_FIND_LINKS", folder.display().to_string()),
+        ("PIP_NO_INDEX", "1".to_owned()),
+        ("UV_FIND_LINKS", folder.display().to_string()),
+        ("UV_NO_INDEX", "1".to_owned()),
+    ];
+    let recipe = Recipe {
+        environment: Environment::new(spec.clone(), None)?,
+        lockfile: Lockfile::from_text(lockfile)?,
+        base: BasePin::unpinned("none", "none")?,
+        variables: InstallerVariables::of(variables.map(|(name, value)| (name.to_owned(), value))),
+    };
+    Ok((recipe, spec))
+}
+
 fn run(provider: &str, board: &Board) -> Result<(), Error> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|source| Error::new(Code::MachineUnsuitable, source.to_string()))?;
-    let spec = EnvironmentSpec::parse(include_str!("../fixtures/environment.toml"), Format::Toml)?;
-    let secrets = settings::secrets(&spec, &[])?;
-    let plan = LegPlan {
-        entrant: Entrant::open(provider, &[])?,
-        environment: Environment::new(spec, None)?,
-        lockfile: Lockfile::without_packages(),
-        secrets,
-        session: SessionConfig::new("matrix-tests"),
-        close_within: std::time::Duration::from_secs(60),
-    };
-    runtime.block_on(run_leg(&plan, board, std::future::pending())).map(|_| ())
+    let (mut recipe, spec) = packaged()?;
+    let entrant = Entrant::open(provider, &[])?;
+    runtime.block_on(async {
+        let bases = pin_bases(&spec, &[Arc::clone(&entrant.provider)], &ApprovedBases::default()).await?;
+        recipe.base = Resolution::new(recipe.lockfile.clone(), bases).request_parts(entrant.provider.id())?.1;
+        let plan = LegPlan {
+            entrant,
+            start: Start::Build(Box::new(recipe)),
+            secrets: settings::secrets(&spec, &[])?,
+            session: SessionConfig::new("matrix-tests"),
+            close_within: std::time::Duration::from_secs(60),
+        };
+        run_leg(&plan, board, std::future::pending()).await.map(|_| ())
+    })
 }
 
 /// Waits for a row; the first to wait starts the leg.
@@ -99,7 +150,7 @@ fn main() {
     let mut trials = Vec::new();
     for provider in providers::IDS {
         let board = Arc::new(Board::default());
-        for id in LegReport::row_ids() {
+        for id in LegReport::row_ids(LegKind::Build) {
             let board = Arc::clone(&board);
             trials.push(Trial::ignorable_test(format!("{provider}::{id}"), move || {
                 row_of(provider, id, &board)

@@ -20,12 +20,18 @@ pub(super) async fn verify(options: &Verify) -> Result<Exit> {
     let mut findings = entrant.provider.verify(&artifact).await?;
     let session = Session::open(session_config(None))?;
     let signals = Signals::listen();
+    let work = async {
+        if findings.is_empty() {
+            inside(&session, &entrant, &artifact).await
+        } else {
+            // What is stored differs already; what a sandbox of it says would prove nothing.
+            Ok(Vec::new())
+        }
+    };
     let (primary, was_interrupted) = tokio::select! {
         biased;
         () = signals.first() => (Err(Error::new(Code::Cancelled, "it was interrupted")), true),
-        // What is stored differs already; what a sandbox of it says would prove nothing.
-        found = inside(&session, &entrant, &artifact), if findings.is_empty() => (found, false),
-        else => (Ok(Vec::new()), false),
+        found = work => (found, false),
     };
     let outcome = Outcome { primary, cleanup: session.close(options.close_within).await };
     let refused = match &outcome.primary {

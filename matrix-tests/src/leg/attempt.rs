@@ -25,7 +25,7 @@ pub(super) struct Attempt<'a, 'b> {
 
 /// The artifact of a leg: its own, or one that stays.
 enum Subject<'a> {
-    Built(Owned<Artifact>),
+    Built(Box<Owned<Artifact>>),
     Given(&'a Artifact),
 }
 
@@ -45,7 +45,7 @@ impl Attempt<'_, '_> {
         let began = self.plan.session.clock.now();
         let artifact = match (&self.plan.start, request) {
             (Start::Artifact(artifact), _) => Subject::Given(artifact),
-            (Start::Build(_), Some(request)) => Subject::Built(self.build(request).await?),
+            (Start::Build(_), Some(request)) => Subject::Built(Box::new(self.build(request).await?)),
             (Start::Build(_), None) => return Err(Error::new(Code::Internal, "there is nothing to build")),
         };
         let sandbox = self.launch(&artifact).await?;

@@ -13,7 +13,7 @@ use libtest_mimic::{Completion, Failed, Trial};
 /// An environment that needs no packages.
 pub(crate) const PLAIN: &str = "[metadata]\nname = \"plain\"\n[spec.env]\nGREETING = \"hello\"\n\
                                 [[spec.files]]\npath = \"/home/sandbox/work/greeting.txt\"\ncontent = \"hello\\n\"\n\
-                                [spec.commands]\npostInstall = [\"echo built > /home/sandbox/built.txt\"]\n";
+                                [spec.commands]\npostInstall = [\"cp /home/sandbox/work/greeting.txt /home/sandbox/built.txt\"]\n";
 
 /// A folder for one trial: its state and its inputs.
 pub(crate) struct Place(tempfile::TempDir);
