@@ -35,7 +35,7 @@ search_program() {
 
 # Reads bytes, and prints the place in $sums of each text found in them, once each.
 search() {
-    tr -c "$kept" '\n' | awk "$program" | sort -u | while read -r sum _; do
+    tr -cs "$kept" '\n' | awk "$program" | sort -u | while read -r sum _; do
         place=0
         for known in $sums; do
             if [ "$known" = "$sum" ]; then printf '%s\n' "$place"; fi
