@@ -103,9 +103,21 @@ fn facts(contract: &Contract) -> Vec<(&'static str, String)> {
             format!("`{}`, which the user can neither change nor replace", contract.reserved_path),
         ),
         ("doctor", code(contract.doctor_path)),
+        ("lockfile", code(contract.lockfile_path)),
+        (
+            "description of the image",
+            format!("`{}`, with the lockfile's digest in `lockfile_digest`", contract.description_path),
+        ),
         (
             "language, where the Environment names one",
             format!("`{}` and one of `{}` on `PATH`", contract.python, contract.installers.join("`, `")),
+        ),
+        (
+            "packages of the language",
+            format!(
+                "in the virtual environment `{}`, which belongs to the user and is in front on `PATH`",
+                contract.venv
+            ),
         ),
         ("PID 1", format!("reaps orphans within {} s and passes SIGTERM on", contract.reap_within.as_secs())),
         ("stop", format!("within {} s of SIGTERM", contract.stop_within.as_secs())),

@@ -19,10 +19,6 @@ use super::{
 };
 use crate::{blocking::blocking, driver::Inner, engine::RunningBox, errors::error};
 
-/// The lockfile in the reserved path.
-const LOCKFILE: &str = "lockfile";
-/// The description of the image in the reserved path.
-const DESCRIPTION: &str = "environment.json";
 /// Where a system has its time zones, and the one of the contract under its full name.
 const ZONE_INFO: &str = "/usr/share/zoneinfo";
 const LOCAL_TIME: &str = "/etc/localtime";
@@ -172,11 +168,10 @@ fn reserved_files(request: &BuildRequest) -> Result<Vec<(String, u32, String)>> 
     });
     let description = serde_json::to_string_pretty(&description)
         .map_err(|source| error(Code::Internal, "the description has no form").with_source(source))?;
-    let within = |name: &str| format!("{}/{name}", contract.reserved_path);
     Ok(vec![
         (contract.doctor_path.to_owned(), 0o755, doctor::script(&contract, &asked)),
-        (within(LOCKFILE), 0o644, request.lockfile().text().to_owned()),
-        (within(DESCRIPTION), 0o644, description + "\n"),
+        (contract.lockfile_path.to_owned(), 0o644, request.lockfile().text().to_owned()),
+        (contract.description_path.to_owned(), 0o644, description + "\n"),
     ])
 }
 
