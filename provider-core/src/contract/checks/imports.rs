@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use pep440_rs::Version;
 
-use super::{Check, CheckContext, Verdict};
+use super::{Check, CheckContext, Verdict, counted};
 use crate::{
     contract::{
         LanguageFacts, LockedVersion,
@@ -36,7 +36,12 @@ impl Check for Imports {
         let count = facts.packages.len();
         Ok(Verdict::of(
             mismatches,
-            format!("{count} direct dependencies with {modules} modules import"),
+            format!(
+                "{} with {} {} imported",
+                counted(count, "direct dependency", "direct dependencies"),
+                counted(modules, "module", "modules"),
+                if modules == 1 { "is" } else { "are" },
+            ),
             notes,
         ))
     }

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use super::{Check, CheckContext, Verdict, scrub::holds};
+use super::{Check, CheckContext, Verdict, counted, scrub::holds};
 use crate::{
     contract::probe::{SecretSearch, SecretsAnswer, Where},
     error::Result,
@@ -46,9 +46,8 @@ impl Check for Secrets {
             notes.extend(limits(&seen));
         }
         notes.push(format!("searched {} texts of metadata", context.metadata.len()));
-        let count = names.len();
-        let plural = if count == 1 { "" } else { "s" };
-        let passed = format!("searched for {count} build secret{plural} and found no trace");
+        let secrets = counted(names.len(), "build secret", "build secrets");
+        let passed = format!("searched for {secrets} and found no trace");
         Ok(Verdict::of(mismatches, passed, notes))
     }
 }

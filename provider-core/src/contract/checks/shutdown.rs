@@ -31,7 +31,7 @@ impl Check for Shutdown {
         let took = seen.seconds;
         Ok(Verdict::of(
             mismatches,
-            format!("a group of three ended within {took} s and was reaped"),
+            format!("a group of three ended in less than {} s and was reaped", took + 1),
             Vec::new(),
         ))
     }

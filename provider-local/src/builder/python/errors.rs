@@ -120,7 +120,9 @@ fn connection(lines: &[String]) -> Option<Cause> {
     let mut causes = lines[at..].iter().filter_map(|line| line.trim().strip_prefix("cause: "));
     let line = lines[at].trim();
     // pip puts the cause into the middle of a long line.
-    let of_pip = line.split_once("Caused by ").or(line.split_once("after connection ")).map(|(_, why)| why);
+    let of_pip =
+        || line.split_once("Caused by ").or(line.split_once("after connection ")).map(|(_, why)| why);
+    let of_pip = between(line, "[Errno ", "'").and_then(|it| Some(it.split_once("] ")?.1)).or_else(of_pip);
     let why = causes.next_back().or(of_pip).unwrap_or(line).chars().take(REASON_MAX).collect();
     Some(Cause::Connection { host, why })
 }
@@ -198,6 +200,9 @@ mod tests {
                    ERROR: Could not install: HTTPSConnectionPool(host='h.example', port=443): Max retries exceeded\n\
                    ERROR: No matching distribution found for a==1";
         assert!(matches!(cause(pip), Cause::Connection { host, .. } if host == "h.example"));
+        let pip = "WARNING: Retrying (Retry(total=4)) after connection broken by 'NewConnectionError('<x at 0x7f>: Failed \
+                   to establish a new connection: [Errno -3] Temporary failure in name resolution')': /simple/a/";
+        assert_eq!(cause(pip), lost("an index", "Temporary failure in name resolution"));
         let refused = "hint: An index URL (https://h.example:8/s) could not be queried due to a lack of valid \
                        authentication credentials (401 Unauthorized)";
         assert_eq!(cause(refused), Cause::Refused { host: "h.example:8".into() });
