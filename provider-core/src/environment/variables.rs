@@ -6,57 +6,56 @@ use url::Url;
 
 use crate::secret::{Secret, SecretSet};
 
-/// Variables of the caller that installers need while an Environment is resolved or built: `PIP_*`, `UV_*`,
-/// `SSL_CERT_*` and `*_PROXY`. They may hold passwords, so they are treated as secrets: given to the installer alone,
-/// never stored, never shown. Those that would change what is installed, or where, are left out.
+/// Variables of the caller that installers need while an Environment is resolved or built: those of `PIP_*`, `UV_*`,
+/// `SSL_CERT_*` and `*_PROXY` that say where packages come from and how they are fetched. They may hold passwords, so they
+/// are treated as secrets: given to the installer alone, never stored, never shown. What would change what is installed,
+/// or where, is not among them: that is for the lockfile and the driver.
 #[derive(Clone, Default)]
 pub struct InstallerVariables(BTreeMap<String, Secret>);
 
-/// Beginnings of names that are passed on.
-const PREFIXES: [&str; 3] = ["PIP_", "UV_", "SSL_CERT_"];
-/// Ends of names that are passed on, also in small letters.
-const SUFFIX: &str = "_PROXY";
-/// Variables that change what is installed, where, or with which Python. That is for the lockfile and the driver.
-const LEFT_OUT: [&str; 38] = [
-    "PIP_BREAK_SYSTEM_PACKAGES",
-    "PIP_BUILD",
-    "PIP_CACHE_DIR",
-    "PIP_CONSTRAINT",
-    "PIP_DRY_RUN",
-    "PIP_EDITABLE",
-    "PIP_FORCE_REINSTALL",
-    "PIP_IGNORE_INSTALLED",
-    "PIP_LOG",
-    "PIP_NO_DEPS",
-    "PIP_ONLY_BINARY",
-    "PIP_NO_BINARY",
-    "PIP_PLATFORM",
-    "PIP_PRE",
-    "PIP_PREFIX",
-    "PIP_PYTHON",
-    "PIP_PYTHON_VERSION",
-    "PIP_REPORT",
-    "PIP_REQUIRE_HASHES",
-    "PIP_REQUIRE_VIRTUALENV",
-    "PIP_REQUIREMENT",
-    "PIP_ROOT",
-    "PIP_SRC",
-    "PIP_TARGET",
-    "PIP_UPGRADE",
-    "PIP_USER",
-    "UV_BREAK_SYSTEM_PACKAGES",
-    "UV_BUILD_CONSTRAINT",
-    "UV_CACHE_DIR",
-    "UV_CONSTRAINT",
-    "UV_EXCLUDE_NEWER",
-    "UV_NO_BUILD",
-    "UV_OVERRIDE",
-    "UV_PRERELEASE",
-    "UV_PROJECT_ENVIRONMENT",
-    "UV_PYTHON",
-    "UV_RESOLUTION",
-    "UV_SYSTEM_PYTHON",
+/// The names that are passed on, beside those of proxies and of single indexes' passwords.
+const KNOWN: [&str; 38] = [
+    "PIP_CERT",
+    "PIP_CLIENT_CERT",
+    "PIP_CONFIG_FILE",
+    "PIP_DEFAULT_TIMEOUT",
+    "PIP_EXTRA_INDEX_URL",
+    "PIP_FIND_LINKS",
+    "PIP_INDEX_URL",
+    "PIP_KEYRING_PROVIDER",
+    "PIP_NO_INDEX",
+    "PIP_PROXY",
+    "PIP_RESUME_RETRIES",
+    "PIP_RETRIES",
+    "PIP_TIMEOUT",
+    "PIP_TRUSTED_HOST",
+    "PIP_USE_DEPRECATED",
+    "PIP_USE_FEATURE",
+    "SSL_CERT_DIR",
+    "SSL_CERT_FILE",
+    "UV_CONCURRENT_BUILDS",
+    "UV_CONCURRENT_DOWNLOADS",
+    "UV_CONCURRENT_INSTALLS",
+    "UV_CONFIG_FILE",
+    "UV_DEFAULT_INDEX",
+    "UV_EXTRA_INDEX_URL",
+    "UV_FIND_LINKS",
+    "UV_HTTP_CONNECT_TIMEOUT",
+    "UV_HTTP_RETRIES",
+    "UV_HTTP_TIMEOUT",
+    "UV_INDEX",
+    "UV_INDEX_STRATEGY",
+    "UV_INDEX_URL",
+    "UV_INSECURE_HOST",
+    "UV_KEYRING_PROVIDER",
+    "UV_NATIVE_TLS",
+    "UV_NO_INDEX",
+    "UV_OFFLINE",
+    "UV_REQUEST_TIMEOUT",
+    "UV_SYSTEM_CERTS",
 ];
+/// Also in small letters.
+const PROXIES: [&str; 4] = ["ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY"];
 /// Variables of `pip` and what `uv` calls the same. A caller who has set up one of them has set up both.
 const TWINS: [(&str, &str); 6] = [
     ("PIP_INDEX_URL", "UV_INDEX_URL"),
@@ -97,6 +96,17 @@ impl InstallerVariables {
         self.0.iter().map(|(name, value)| (name.as_str(), value))
     }
 
+    /// The users and passwords of the addresses in a text, such as a file with settings.
+    pub fn credentials_in(text: &str) -> SecretSet {
+        let mut secrets = SecretSet::new();
+        let words = text.split(|c: char| c.is_whitespace() || "\"'=,".contains(c));
+        for (index, part) in words.flat_map(credentials_of_address).enumerate() {
+            // What is too short to be told from other text is not looked for.
+            let _ = secrets.insert(format!("address.{index}"), part);
+        }
+        secrets
+    }
+
     /// The passwords and tokens in the values, by the variables' names: what must not be shown, and must not be found
     /// in an artifact. A plain address, path or number is none.
     pub fn secrets(&self) -> SecretSet {
@@ -115,10 +125,9 @@ impl InstallerVariables {
 }
 
 fn is_passed_on(name: &str) -> bool {
-    let known =
-        PREFIXES.iter().any(|prefix| name.starts_with(prefix)) || name.to_ascii_uppercase().ends_with(SUFFIX);
-    let plain = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
-    known && plain && !LEFT_OUT.contains(&name)
+    let of_an_index =
+        name.starts_with("UV_INDEX_") && (name.ends_with("_USERNAME") || name.ends_with("_PASSWORD"));
+    KNOWN.contains(&name) || of_an_index || PROXIES.contains(&name.to_ascii_uppercase().as_str())
 }
 
 /// User and password of an address, as written and decoded.
@@ -167,6 +176,8 @@ mod tests {
             ("https_proxy", "http://proxy.example:3128"),
             ("PIP_TARGET", "/somewhere"),
             ("UV_PYTHON", "3.9"),
+            ("UV_PROJECT", "/somewhere"),
+            ("MY_PROXY", "x"),
             ("AWS_SECRET_ACCESS_KEY", "no"),
             ("HOME", "/home/me"),
         ]);

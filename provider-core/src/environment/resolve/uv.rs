@@ -34,22 +34,6 @@ const CONSTRAINTS: &str = "constraints.in";
 /// Where `uv` finds the caller's own interpreters and keeps its cache.
 const FOLDERS: [&str; 3] = ["HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME"];
 
-/// Beginnings of `uv`'s own variables that say from where and how it fetches. What else it reads from variables could
-/// change what it does.
-const FETCHING: [&str; 11] = [
-    "UV_CONCURRENT_",
-    "UV_DEFAULT_INDEX",
-    "UV_EXTRA_INDEX_URL",
-    "UV_FIND_LINKS",
-    "UV_HTTP_",
-    "UV_INDEX",
-    "UV_INSECURE_HOST",
-    "UV_KEYRING_PROVIDER",
-    "UV_NATIVE_TLS",
-    "UV_NO_INDEX",
-    "UV_OFFLINE",
-];
-
 /// Resolves with `uv pip compile` on this machine, for every Python from the oldest on and every system.
 ///
 /// It needs `uv` and some Python 3 on the PATH. It does not resolve packages of the distribution: this machine is not
@@ -121,9 +105,9 @@ impl UvRunner {
     fn command(&self, program: &OsStr, inputs: &ResolveInputs, folder: &OsStr) -> Command {
         let mut command = Command::new(program);
         command.args(arguments(inputs)).env_clear().env("PATH", &self.path);
-        let fetches =
-            |name: &str| !name.starts_with("UV_") || FETCHING.iter().any(|known| name.starts_with(known));
-        let fetching = self.variables.iter().filter(|(name, _)| !name.starts_with("PIP_") && fetches(name));
+        // A file with settings could change what is resolved.
+        let fetches = |name: &str| !name.starts_with("PIP_") && name != "UV_CONFIG_FILE";
+        let fetching = self.variables.iter().filter(|(name, _)| fetches(name));
         command.envs(fetching.map(|(name, value)| (name, value.expose())));
         command.envs(self.folders.iter().map(|(name, folder)| (*name, folder)));
         command

@@ -22,31 +22,6 @@ const SECRETS: &str = "/run/secrets";
 /// The variable of our own script with all indexes, in the order in which they are asked.
 const ALL_INDEXES: &str = "PROVIDER_INDEXES";
 
-/// Supplies on as they are, beside those with the user and password of a named index.
-const PLAIN: [&str; 22] = [
-    "PIP_DEFAULT_TIMEOUT",
-    "PIP_NO_INDEX",
-    "PIP_PROXY",
-    "PIP_RESUME_RETRIES",
-    "PIP_RETRIES",
-    "PIP_TIMEOUT",
-    "PIP_TRUSTED_HOST",
-    "PIP_USE_DEPRECATED",
-    "PIP_USE_FEATURE",
-    "UV_CONCURRENT_BUILDS",
-    "UV_CONCURRENT_DOWNLOADS",
-    "UV_CONCURRENT_INSTALLS",
-    "UV_HTTP_CONNECT_TIMEOUT",
-    "UV_HTTP_RETRIES",
-    "UV_HTTP_TIMEOUT",
-    "UV_INDEX_STRATEGY",
-    "UV_INSECURE_HOST",
-    "UV_NATIVE_TLS",
-    "UV_NO_INDEX",
-    "UV_OFFLINE",
-    "UV_REQUEST_TIMEOUT",
-    "UV_SYSTEM_CERTS",
-];
 /// Each names one file that must be there.
 const CERTIFICATES: [&str; 3] = ["SSL_CERT_FILE", "PIP_CERT", "PIP_CLIENT_CERT"];
 /// Lists of indexes: name, what separates its words, and whether what is not there can be left out.
@@ -203,8 +178,7 @@ impl Supplies {
             self.notes.push(format!("{variable} names no file that can be read; it is left out"));
             return;
         };
-        let addresses = [("PIP_TEXT".to_owned(), text.replace(['"', '\'', '='], " "))];
-        for (name, secret) in InstallerVariables::of(addresses).secrets().iter() {
+        for (name, secret) in InstallerVariables::credentials_in(&text).iter() {
             let _ = self.hidden.insert(format!("{variable} {name}"), secret.expose());
         }
         self.secrets.push((file.to_owned(), Secret::new(text)));
@@ -265,12 +239,15 @@ impl Supplies {
     }
 }
 
+/// Whether its value means the same in a build box. What a key ring of the caller knows is not there.
 fn is_plain(name: &str) -> bool {
-    let of_an_index =
-        name.starts_with("UV_INDEX_") && (name.ends_with("_USERNAME") || name.ends_with("_PASSWORD"));
-    let of_a_proxy =
-        ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"].contains(&name.to_ascii_uppercase().as_str());
-    PLAIN.contains(&name) || of_an_index || of_a_proxy
+    const ON_THIS_MACHINE: [&str; 3] = ["SSL_CERT_DIR", "PIP_KEYRING_PROVIDER", "UV_KEYRING_PROVIDER"];
+    let listed = INDEXES.iter().map(|(name, ..)| *name).chain(LINKS.iter().map(|(name, _)| *name));
+    !listed
+        .chain(SETTINGS.iter().map(|(name, _)| *name))
+        .chain(CERTIFICATES)
+        .chain(ON_THIS_MACHINE)
+        .any(|other| other == name)
 }
 
 fn without_label(word: &str) -> &str {
