@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    EnvironmentSpec, is_sha256_hex,
+    EnvironmentSpec, Requirement, is_sha256_hex,
     locked::{self, Header, LockedPackage},
     pins::PIP,
     sha256_hex,
@@ -143,16 +143,32 @@ impl Lockfile {
     /// Refuses a lockfile that was resolved for other packages than this specification names.
     ///
     /// # Errors
-    /// [`Code::SpecInvalid`] naming both digests of inputs.
+    /// [`Code::SpecInvalid`] naming both digests of inputs, or the dependency that it does not pin.
     pub fn check_for(&self, spec: &EnvironmentSpec) -> Result<()> {
         let (found, wanted) = (self.header.inputs.as_deref(), spec.inputs_digest()?);
         let needs = spec.spec.needs_packages();
         if found == Some(wanted.as_str()) || found.is_none() && !needs && self.packages.is_empty() {
-            return Ok(());
+            return self.check_dependencies(spec);
         }
         let found = found.unwrap_or("no packages");
         Err(refused(&format!("it was resolved for {found}, and the Environment's packages are {wanted}"))
             .with_advice("resolve again: `matrix resolve`"))
+    }
+}
+
+impl Lockfile {
+    /// Each dependency that every machine needs is there.
+    fn check_dependencies(&self, spec: &EnvironmentSpec) -> Result<()> {
+        let by_name = self.by_name();
+        let asked = &spec.spec.packages.python.dependencies;
+        let mut needed = asked
+            .iter()
+            .filter_map(|text| Requirement::parse(text).ok())
+            .filter(|requirement| !requirement.depends_on_the_machine());
+        match needed.find(|requirement| !by_name.contains_key(requirement.name.as_str())) {
+            Some(requirement) => Err(refused(&format!("it does not pin {requirement}"))),
+            None => Ok(()),
+        }
     }
 }
 

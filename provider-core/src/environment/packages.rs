@@ -159,6 +159,13 @@ impl Requirement {
     }
 }
 
+impl Requirement {
+    /// Whether it counts only for some Pythons or systems.
+    pub fn depends_on_the_machine(&self) -> bool {
+        !self.marker.is_true()
+    }
+}
+
 impl fmt::Display for Requirement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)

@@ -125,13 +125,11 @@ impl BuildRequest {
                 })
                 .collect()
         };
-        let names = spec.packages.python.dependencies.iter().filter_map(|text| Requirement::parse(text).ok());
-        Some(LanguageFacts {
-            version,
-            packages: names
-                .map(|requirement| (requirement.name.clone(), versions(&requirement.name)))
-                .collect(),
-        })
+        let read = spec.packages.python.dependencies.iter().filter_map(|text| Requirement::parse(text).ok());
+        // One that depends on the machine may be locked for none of those that the Environment is for.
+        let due = read.filter(|it| !it.depends_on_the_machine() || locked.contains_key(it.name.as_str()));
+        let packages = due.map(|it| (it.name.clone(), versions(&it.name))).collect();
+        Some(LanguageFacts { version, packages })
     }
 
     /// Until when the artifact may exist.
@@ -167,7 +165,7 @@ fn contains(haystack: &[u8], needle: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::environment::{BuildSecret, SecretMount};
+    use crate::environment::{BuildSecret, Language, SecretMount};
 
     const CANARY: &str = "canary-4711-value";
 
@@ -194,6 +192,24 @@ mod tests {
         let ids: std::collections::HashSet<_> =
             (0..100).map(|_| request(spec(), canary()).unwrap().id().clone()).collect();
         assert_eq!(ids.len(), 100);
+    }
+
+    #[test]
+    fn a_dependency_for_no_machine_is_not_promised_and_one_that_is_not_locked_is_refused() {
+        let mut spec = EnvironmentSpec::named("a");
+        spec.spec.language = Some(Language::python("3.12"));
+        spec.spec.packages.python.dependencies = vec!["old; python_version < '3.8'".into(), "pip".into()];
+        let lockfile = |spec: &EnvironmentSpec| {
+            let installer = Lockfile::of_installer(spec)?;
+            let base = BasePin::unpinned("host", "x")?;
+            BuildRequest::new(Environment::new(spec.clone(), None)?, installer, base, SecretSet::new())
+        };
+        let facts = lockfile(&spec).unwrap().language_facts().unwrap();
+        assert_eq!(facts.version, "==3.12.*");
+        assert_eq!(facts.packages.keys().collect::<Vec<_>>(), ["pip"]);
+        spec.spec.packages.python.dependencies.push("new".into());
+        let error = lockfile(&spec).unwrap_err();
+        assert!(error.message().contains("does not pin new"), "{error}");
     }
 
     #[test]
