@@ -106,15 +106,15 @@ pub struct Build {
     /// Where the record of a kept artifact is written. A file that is there already is not replaced.
     #[arg(long, value_name = "FILE", requires = "keep")]
     pub out: Option<PathBuf>,
-    /// How long it is kept; then any sweep deletes it.
-    #[arg(long = "for", value_name = "TIME", default_value = "7d", value_parser = humantime::parse_duration)]
-    pub lifetime: Duration,
+    /// How long it is kept; then any sweep deletes it. Default: 7d.
+    #[arg(long = "for", value_name = "TIME", requires = "keep", value_parser = some_time)]
+    pub lifetime: Option<Duration>,
     /// Keep it until somebody deletes it.
     #[arg(long, requires = "keep", conflicts_with = "lifetime")]
     pub unbounded: bool,
     /// Why it is kept, for people who see it in a sweep.
-    #[arg(long, value_name = "TEXT", default_value = "kept by matrix build")]
-    pub reason: String,
+    #[arg(long, value_name = "TEXT", requires = "keep")]
+    pub reason: Option<String>,
     /// How long cleaning up may take.
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = humantime::parse_duration)]
     pub close_within: Duration,
@@ -137,9 +137,9 @@ pub struct Verify {
 /// Options of `matrix delete`.
 #[derive(Args, Debug)]
 pub struct Delete {
-    /// The record of the artifact, as `matrix build --keep --out` wrote it.
-    #[arg(value_name = "FILE")]
-    pub artifact: PathBuf,
+    /// The record of the artifact, as `matrix build --keep --out` wrote it; or its id, as `matrix sweep` lists it.
+    #[arg(value_name = "FILE|ID")]
+    pub artifact: String,
     /// How long it may take.
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = humantime::parse_duration)]
     pub within: Duration,
@@ -170,6 +170,14 @@ pub struct Gc {
     pub dry_run: bool,
 }
 
+fn some_time(text: &str) -> Result<Duration, String> {
+    match humantime::parse_duration(text) {
+        Ok(time) if time.is_zero() => Err("it must be longer than nothing".to_owned()),
+        Ok(time) => Ok(time),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
 fn pair(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() && !value.is_empty() => Ok((key.to_owned(), value.to_owned())),
@@ -192,6 +200,8 @@ mod tests {
             &["build", "--keep"],
             &["build", "--out", "a.json"],
             &["build", "--unbounded"],
+            &["build", "--for", "1h"],
+            &["build", "--keep", "--out", "a.json", "--for", "0s"],
             &["run", "--artifact", "a.json", "--env", "b.toml"],
             &["verify"],
         ] {

@@ -7,20 +7,27 @@ use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 
 use crate::leg::{LegReport, RowReport, RowStatus};
 
-/// Writes the report of these legs.
+/// Writes the report of these legs, or why none was tried.
 ///
 /// # Errors
 /// [`Code::FileError`] if the file cannot be written.
-pub(crate) fn write(path: &Path, legs: &[&LegReport]) -> Result<()> {
+pub(crate) fn write(path: &Path, legs: &[&LegReport], refused: Option<&Error>) -> Result<()> {
     let cannot = |words: String| {
         Error::new(Code::FileError, format!("the report cannot be written to {}: {words}", path.display()))
     };
-    let text = text(legs).map_err(|source| cannot(source.to_string()))?;
+    let text = text(legs, refused).map_err(|source| cannot(source.to_string()))?;
     std::fs::write(path, text).map_err(|source| cannot(source.to_string()))
 }
 
-fn text(legs: &[&LegReport]) -> Result<String, quick_junit::SerializeError> {
+fn text(legs: &[&LegReport], refused: Option<&Error>) -> Result<String, quick_junit::SerializeError> {
     let mut report = Report::new("matrix");
+    if let Some(error) = refused {
+        let mut status = TestCaseStatus::non_success(NonSuccessKind::Error);
+        status.set_message(error.to_string()).set_type(error.code().as_str());
+        let mut suite = TestSuite::new("matrix");
+        suite.add_test_case(TestCase::new("refused", status));
+        report.add_test_suite(suite);
+    }
     for leg in legs {
         let mut suite = TestSuite::new(leg.provider.as_str());
         suite.add_property(("run", leg.run.as_str()));
@@ -93,7 +100,7 @@ mod tests {
             cleanup: TeardownReport::default(),
             interrupted: false,
         };
-        let text = text(&[&leg]).unwrap();
+        let text = text(&[&leg], None).unwrap();
         for part in [
             r#"tests="4""#,
             r#"failures="2""#,
@@ -107,5 +114,14 @@ mod tests {
             assert!(text.contains(part), "{part:?} is not in\n{text}");
         }
         assert!(!text.contains('\u{7}'), "a character that XML forbids");
+    }
+
+    #[test]
+    fn a_run_that_was_refused_is_an_error() {
+        let refused = Error::new(Code::SpecInvalid, "no <name>");
+        let text = text(&[], Some(&refused)).unwrap();
+        for part in [r#"tests="1""#, r#"errors="1""#, "SPEC_INVALID", "no &lt;name&gt;"] {
+            assert!(text.contains(part), "{part:?} is not in\n{text}");
+        }
     }
 }

@@ -1,9 +1,6 @@
 //! The providers of the matrix.
 
-use std::{
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{path::Path, sync::Arc};
 
 use provider_core::{
     contract::{Contract, SANDBOX_V1},
@@ -38,15 +35,13 @@ impl Entrant {
     pub fn open(id: &str, bases: &[(String, String)]) -> Result<Self> {
         match id {
             "local" => {
-                if let Some((name, folder)) = bases.iter().find(|(_, folder)| !Path::new(folder).is_dir()) {
-                    return Err(Error::new(
-                        Code::SpecInvalid,
-                        format!("base {name:?}: {folder} is no folder"),
-                    ));
+                let mut config = LocalConfig::from_env()?;
+                for (name, folder) in bases {
+                    let found = Path::new(folder).canonicalize().ok().filter(|path| path.is_dir());
+                    let no_folder =
+                        || Error::new(Code::SpecInvalid, format!("base {name:?}: {folder} is no folder"));
+                    config = config.base(name.clone(), found.ok_or_else(no_folder)?);
                 }
-                let config = bases.iter().fold(LocalConfig::from_env()?, |config, (name, folder)| {
-                    config.base(name.clone(), PathBuf::from(folder))
-                });
                 let local = LocalProvider::open(config)?;
                 Ok(Self {
                     provider: Arc::new(local.clone()),
@@ -87,10 +82,11 @@ impl Entrant {
     /// What the provider keeps to make the next build faster, in words, if it keeps something. Blocks for as long as
     /// looking needs.
     pub fn cache(&self) -> Option<String> {
-        let (layers, bytes) = self.local.as_ref()?.cached_layers().ok()?;
+        let cache = self.local.as_ref()?.collect_cache(&CacheLimits::default().dry_run()).ok()?;
         Some(format!(
-            "{layers} layers, {:.1} MiB, in {}",
-            bytes as f64 / f64::from(1 << 20),
+            "{} layers, {:.1} MiB, in {}",
+            cache.removed.len(),
+            cache.removed_bytes as f64 / f64::from(1 << 20),
             self.provider.endpoint()
         ))
     }

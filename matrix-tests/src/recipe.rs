@@ -16,7 +16,7 @@ use provider_core::{
     secret::SecretSet,
 };
 
-use crate::{cli::Source, leg::Recipe, providers::Entrant, settings};
+use crate::{cli::Source, leg::Recipe, providers::Entrant, settings, show};
 
 /// The matrix's own environment.
 const OWN_ENVIRONMENT: &str = include_str!("../fixtures/environment.toml");
@@ -58,11 +58,30 @@ pub async fn prepare(source: &Source) -> Result<Prepared> {
     let bases = pin_bases(environment.spec(), &providers, &ApprovedBases::default()).await?;
     let lockfile = match found {
         Some(lockfile) => lockfile,
-        None => resolve(&environment).await?,
+        None => resolve_now(source, &environment).await?,
     };
     let (lockfile, base) = Resolution::new(lockfile, bases).request_parts(entrant.provider.id())?;
     let recipe = Recipe { environment, lockfile, base, variables: Settings::installer_variables() };
     Ok(Prepared { entrant, recipe, secrets })
+}
+
+async fn resolve_now(source: &Source, environment: &Environment) -> Result<Lockfile> {
+    let env = source.env.as_deref().unwrap_or(Path::new("FILE"));
+    let beside = lockfile_path(env);
+    let lockfile = resolve(environment).await.map_err(|error| match error.code() {
+        Code::CapabilityUnsupported => {
+            let words = format!("{}, and there is no lockfile {}", error.message(), beside.display());
+            Error::new(error.code(), words).with_advice("install uv, or give a lockfile with --lock")
+        }
+        _ => error,
+    })?;
+    show::note(&format!(
+        "resolved {} packages for this time only; `matrix resolve --env {}` stores them in {}",
+        lockfile.packages().len(),
+        env.display(),
+        beside.display()
+    ));
+    Ok(lockfile)
 }
 
 /// The packages of an environment, resolved with the `uv` of this machine.

@@ -24,6 +24,12 @@ pub fn secrets(spec: &EnvironmentSpec, given: &[(String, String)]) -> Result<Sec
         let random: String = std::iter::repeat_with(fastrand::alphanumeric).take(40).collect();
         secrets.insert(OWN_SECRET, random)?;
     }
+    let missing: Vec<&str> = named.iter().copied().filter(|id| secrets.get(id).is_none()).collect();
+    if let Some(first) = missing.first() {
+        let words = format!("no value was given for build secret {}", missing.join(", "));
+        return Err(Error::new(Code::BuildSecretUnavailable, words)
+            .with_advice(format!("name the variable that holds it: --secret {first}=VARIABLE")));
+    }
     Ok(secrets)
 }
 

@@ -98,9 +98,9 @@ pub(crate) fn leg(report: &LegReport, environment: &str, cache: Option<&str>) ->
         let took = if was_run { took(row.ms) } else { String::new() };
         let _ = writeln!(text, "  {:16}  {:11}  {took:>9}  {}", row.id, row.status, row.summary);
         let details = row.details.iter().filter(|_| row.status == RowStatus::Failed);
-        details.for_each(|detail| {
-            let _ = writeln!(text, "  {:16}  {:11}  {:>9}    {detail}", "", "", "");
-        });
+        for line in details.flat_map(|detail| detail.lines()) {
+            let _ = writeln!(text, "  {:16}  {:11}  {:>9}    {line}", "", "", "");
+        }
     }
     let cleanup = &report.cleanup;
     text += &lists(cleanup, "\n");
@@ -145,10 +145,12 @@ pub(crate) fn build(outcome: &Outcome<Option<Artifact>>, out: Option<&Path>) -> 
         }
     }
     let mut report = outcome.cleanup.clone();
-    // It was told above.
-    report.kept.clear();
+    let is_told = outcome.primary.as_ref().is_ok_and(Option::is_some);
+    if is_told {
+        report.kept.clear();
+    }
     text += &lists(&report, "\n");
-    if outcome.primary.as_ref().is_ok_and(Option::is_some) && outcome.cleanup.is_clean() {
+    if is_told && outcome.cleanup.is_clean() {
         return text + "\nNothing else is left behind.\n";
     }
     text + "\n" + &last_line(&outcome.cleanup)
@@ -180,14 +182,14 @@ pub(crate) fn verified(
 }
 
 /// What the deletion of a kept artifact came to.
-pub(crate) fn deleted(artifact: &Artifact, report: &TeardownReport) -> String {
+pub(crate) fn deleted(what: &str, report: &TeardownReport) -> String {
     let mut text = lists(report, "");
     for note in &report.notes {
         let _ = writeln!(text, "note: {note}");
     }
     text += &match (report.is_clean(), report.deleted.is_empty()) {
-        (true, true) => format!("{artifact} was already gone.\n"),
-        (true, false) => format!("{artifact} is deleted and seen to be gone.\n"),
+        (true, true) => format!("{what} was already gone.\n"),
+        (true, false) => format!("{what} is deleted and seen to be gone.\n"),
         (false, _) => "Something is left. Ask again, or leave it to a sweep after its stamp.\n".to_owned(),
     };
     text

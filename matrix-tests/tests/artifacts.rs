@@ -80,6 +80,22 @@ fn records_that_cannot_be_used() {
     assert!(place.left().is_empty(), "left {:?}", place.left());
 }
 
+/// A record that is lost: what a sweep lists can be deleted by its id.
+fn a_lost_record_strands_nothing() {
+    let place = Place::new();
+    let record = keep(&place, "a.json");
+    let artifact: serde_json::Value =
+        serde_json::from_str(&fs::read_to_string(&record).expect("the record")).expect("JSON");
+    let id = artifact["thing"]["id"].as_str().expect("an id");
+    fs::remove_file(&record).expect("it is lost");
+    assert!(assert_exit(&place.run(&["sweep"]), 0).contains(id), "{id} is not listed");
+    for other in ["px-acme-000001-abcdefghijklmn-010", &id[1..]] {
+        assert_exit(&place.run(&["delete", other]), 2);
+    }
+    assert!(assert_exit(&place.run(&["delete", id]), 0).contains("deleted and seen to be gone"));
+    assert!(place.left().is_empty(), "left {:?}", place.left());
+}
+
 /// The files of the layers that end so.
 fn in_layers(place: &Place, end: &str) -> Vec<PathBuf> {
     fn walk(folder: &Path, end: &str, found: &mut Vec<PathBuf>) {
@@ -256,6 +272,7 @@ fn main() {
     let trials = vec![
         trial_with_sandboxes("kept_by_one_launched_by_others", false, kept_by_one_process_launched_by_others),
         trial_with_sandboxes("records_that_cannot_be_used", false, records_that_cannot_be_used),
+        trial_with_sandboxes("a_lost_record_strands_nothing", false, a_lost_record_strands_nothing),
         trial_with_sandboxes("a29_one_changed_byte_is_named", false, one_changed_byte_is_named),
         trial_with_sandboxes("a29_a_changed_record_is_named", false, a_changed_record_is_named),
         trial_with_sandboxes("collection_spares_what_is_needed", false, collection_spares_what_is_needed),

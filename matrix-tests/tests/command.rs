@@ -104,6 +104,14 @@ fn bad_arguments() {
         let place = Place::new();
         assert_refused(&place, &place.run(arguments), words);
     }
+    let place = Place::new();
+    let (json, junit) = (place.path("report.json"), place.path("report.xml"));
+    let refused = place.run(&["run", "--env", "/no/such.toml", "--json", &json, "--junit", &junit]);
+    assert_refused(&place, &refused, "/no/such.toml");
+    for report in [json, junit] {
+        let report = fs::read_to_string(report).expect("a report");
+        assert!(report.contains("/no/such.toml"), "the report does not tell why: {report}");
+    }
     for (variable, value) in [
         ("PROVIDER_STATE_DIR", "relative"),
         ("PROVIDER_OWNER", "No!"),

@@ -74,6 +74,17 @@ impl Settings {
         UvRunner::from_lookup(|name| env::var_os(name)).with_installer_variables(Self::installer_variables())
     }
 
+    /// Whose things they are: `PROVIDER_OWNER`, or else the mark that is stored in the state folder, if one is.
+    ///
+    /// # Errors
+    /// Those of [`Settings::state_folder`] and [`StateFolder::owner`].
+    pub fn known_owner(&self) -> Result<Option<Owner>> {
+        match &self.owner {
+            Some(owner) => Ok(Some(owner.clone())),
+            None => self.state_folder()?.owner(),
+        }
+    }
+
     /// The state folder.
     ///
     /// # Errors

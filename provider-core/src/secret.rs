@@ -52,7 +52,8 @@ impl SecretSet {
             return Err(Error::new(
                 Code::SpecInvalid,
                 format!("build secret {id:?} is shorter than 8 bytes"),
-            ));
+            )
+            .with_advice("give a longer one: so short a text could be found anywhere"));
         }
         if value.expose().chars().any(char::is_control) {
             return Err(Error::new(

@@ -87,7 +87,7 @@ pub(crate) fn read(engine: &Engine, artifact: &Artifact) -> Result<(Vec<Pinned>,
     let (name, reference_says) = (&artifact.thing.id, &artifact.reference);
     let record = match engine.store().record(name) {
         Ok(Some(record)) => record,
-        Ok(None) => return Err(missing(artifact, "its record is gone")),
+        Ok(None) => return Err(missing(artifact, "it was deleted, or swept when its time was over")),
         Err(source @ StoreError::Unreadable { .. }) => {
             return Err(missing(artifact, "its record cannot be understood").with_source(source));
         }

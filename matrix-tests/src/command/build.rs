@@ -1,6 +1,6 @@
 //! `matrix build`
 
-use std::{fs, path::Path, sync::Arc};
+use std::{fs, path::Path, sync::Arc, time::Duration};
 
 use provider_core::{
     environment::Artifact,
@@ -19,6 +19,9 @@ use crate::{
     signals::Signals,
 };
 
+/// How long an artifact is kept, unless something else is said.
+const WEEK: Duration = Duration::from_secs(7 * 24 * 3600);
+
 pub(super) async fn build(options: &Build, verbose: bool) -> Result<Exit> {
     let place = options.out.as_deref().map(Place::hold).transpose()?;
     let prepared = recipe::prepare(&options.source).await?;
@@ -27,12 +30,13 @@ pub(super) async fn build(options: &Build, verbose: bool) -> Result<Exit> {
     let config = session_config(options.kill_at);
     Finding::refuse_all(&provider.preflight(&Plan::new(config.budget)).await?)
         .map_err(|error| error.with_provider(provider.id()).with_operation("preflight"))?;
+    let reason = options.reason.as_deref().unwrap_or("kept by matrix build");
     let mut request = prepared.recipe.request(&prepared.secrets)?;
     if options.keep {
         let now = SystemClock::new().now();
         let lifetime = match options.unbounded {
-            true => Lifetime::Unbounded { reason: options.reason.clone() },
-            false => Lifetime::Until(now.after(options.lifetime)),
+            true => Lifetime::Unbounded { reason: reason.to_owned() },
+            false => Lifetime::Until(now.after(options.lifetime.unwrap_or(WEEK))),
         };
         request = request.with_lifetime(lifetime, now)?;
     }
@@ -41,7 +45,7 @@ pub(super) async fn build(options: &Build, verbose: bool) -> Result<Exit> {
     let work = async {
         let artifact = observed(&session, &prepared, request, verbose).await?;
         match (place, &options.out) {
-            (Some(place), Some(out)) => keep(artifact, place, out, &options.reason).await.map(Some),
+            (Some(place), Some(out)) => keep(artifact, place, out, reason).await.map(Some),
             _ => artifact.close().await.map(|()| None),
         }
     };

@@ -37,7 +37,9 @@ impl Place {
     pub(super) fn hold(path: &Path) -> Result<Self> {
         if path.symlink_metadata().is_ok() {
             return Err(Error::new(Code::FileError, format!("{} is there already", path.display()))
-                .with_advice("choose another name, or delete that artifact with `matrix delete`"));
+                .with_advice(
+                    "choose another name; if `matrix delete` says that its artifact is gone, remove the file",
+                ));
         }
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let aside = tempfile::Builder::new().prefix(".matrix-").tempfile_in(folder);
@@ -56,5 +58,8 @@ impl Place {
 }
 
 fn cannot(path: &Path, source: &std::io::Error) -> Error {
-    Error::new(Code::FileError, format!("the record cannot be written to {}: {source}", path.display()))
+    Error::new(
+        Code::FileError,
+        format!("the record cannot be written to {}: {}", path.display(), source.kind()),
+    )
 }

@@ -2,7 +2,11 @@
 
 use std::{path::Path, sync::Arc};
 
-use provider_core::{error::Result, lifecycle::SessionConfig, secret::SecretSet};
+use provider_core::{
+    error::{Code, Error, Result},
+    lifecycle::SessionConfig,
+    secret::SecretSet,
+};
 use serde::Serialize;
 
 use super::{record, write_json};
@@ -20,18 +24,50 @@ use crate::{
 #[derive(Serialize)]
 struct MatrixReport<'a> {
     version: u32,
-    environment: &'a str,
-    legs: [&'a LegReport; 1],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    environment: Option<&'a str>,
+    legs: &'a [&'a LegReport],
+    /// Why nothing was tried.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
 }
 
 pub(super) async fn run(options: &Run, verbose: bool) -> Result<Exit> {
     // A report that cannot be written is found out before the work, not after it.
+    let not_yet = Error::new(Code::Cancelled, "the run has not come to its end");
+    write_reports(options, None, &[], Some(&not_yet))?;
+    let ended = run_one(options, verbose).await;
+    if let Err(error) = &ended {
+        told(write_reports(options, None, &[], Some(error)));
+    }
+    ended
+}
+
+/// Writes the reports that were asked for.
+fn write_reports(
+    options: &Run,
+    environment: Option<&str>,
+    legs: &[&LegReport],
+    refused: Option<&Error>,
+) -> Result<()> {
     if let Some(path) = &options.json {
-        write_json(path, &serde_json::json!({ "version": 1, "legs": [] }))?;
+        let error = refused.map(ToString::to_string);
+        write_json(path, &MatrixReport { version: 1, environment, legs, error })?;
     }
-    if let Some(path) = &options.junit {
-        junit::write(path, &[])?;
+    match &options.junit {
+        Some(path) => junit::write(path, legs, refused),
+        None => Ok(()),
     }
+}
+
+/// The run's own outcome is what counts.
+fn told(written: Result<()>) {
+    if let Err(error) = written {
+        show::note(&format!("error: {error}"));
+    }
+}
+
+async fn run_one(options: &Run, verbose: bool) -> Result<Exit> {
     let (entrant, start, secrets) = match &options.artifact {
         Some(path) => from_artifact(path, options)?,
         None => {
@@ -53,15 +89,7 @@ pub(super) async fn run(options: &Run, verbose: bool) -> Result<Exit> {
     };
     let name = plan.start.environment();
     show::print(&show::leg(&report, name, plan.entrant.cache().as_deref()));
-    // The run's own outcome is what counts.
-    let mut written = Vec::new();
-    if let Some(path) = &options.json {
-        written.push(write_json(path, &MatrixReport { version: 1, environment: name, legs: [&report] }));
-    }
-    if let Some(path) = &options.junit {
-        written.push(junit::write(path, &[&report]));
-    }
-    written.into_iter().filter_map(Result::err).for_each(|error| show::note(&format!("error: {error}")));
+    told(write_reports(options, Some(name), &[&report], None));
     Ok(match report.exit() {
         Exit::Interrupted => signals.exit(),
         exit => exit,

@@ -14,11 +14,7 @@ use crate::{cli::Sweep, exit::Exit, providers, show};
 
 pub(super) async fn sweep(options: &Sweep) -> Result<Exit> {
     let settings = Settings::from_env()?;
-    let folder = settings.state_folder()?;
-    let owner = match settings.owner {
-        Some(owner) => Some(owner),
-        None => folder.owner()?,
-    };
+    let (folder, owner) = (settings.state_folder()?, settings.known_owner()?);
     let (entrants, unusable) = providers::for_sweep();
     for (id, error) in &unusable {
         show::note(&format!("{id} cannot be swept: {error}"));

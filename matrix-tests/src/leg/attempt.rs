@@ -148,7 +148,9 @@ impl Attempt<'_, '_> {
             self.board.watch.event(&Event::Stage(check.id.to_owned()));
             let row = if check.id == ids::SECRETS && unknown {
                 let ids = artifact.build_secrets.join(", ");
-                RowReport::not_asked(check.id, format!("no value was given for build secret {ids}"))
+                let why =
+                    format!("no value was given for build secret {ids}; --secret ID=VARIABLE gives one");
+                RowReport::not_asked(check.id, why)
             } else {
                 let Some(result) = run_check(check.id, &context).await else { continue };
                 RowReport::of_check(result)

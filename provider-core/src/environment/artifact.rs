@@ -94,6 +94,11 @@ impl Artifact {
         })
     }
 
+    /// All that is deleted to delete it.
+    pub fn things(&self) -> Vec<ResourceRef> {
+        self.intermediates.iter().chain([&self.thing]).cloned().collect()
+    }
+
     /// Refuses an artifact that this driver cannot launch.
     ///
     /// # Errors
@@ -113,7 +118,10 @@ impl Artifact {
             return refuse(format!("{self} is an artifact of {}", self.provider));
         }
         if self.account != provider.account() || self.thing.endpoint != provider.endpoint() {
-            return refuse(format!("{self} belongs to account {} at {}", self.account, self.thing.endpoint));
+            return refuse(format!("{self} belongs to account {} at {}", self.account, self.thing.endpoint))
+                .map_err(|error| {
+                    error.with_advice("use that account; a local one is that of its state folder")
+                });
         }
         Ok(())
     }

@@ -93,8 +93,10 @@ impl EnvironmentSpec {
             if value.chars().any(char::is_control) {
                 findings.add(&place, "the value holds a control character".to_owned());
             }
-            if names_a_credential(name, value) || looks_like_a_credential(value) {
+            if looks_like_a_credential(value) {
                 findings.add(&place, "the value looks like a credential; use spec.buildSecrets".to_owned());
+            } else if names_a_credential(name, value) {
+                findings.add(&place, "the name promises a credential; use spec.buildSecrets".to_owned());
             }
         }
     }

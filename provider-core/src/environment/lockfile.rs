@@ -150,9 +150,14 @@ impl Lockfile {
         if found == Some(wanted.as_str()) || found.is_none() && !needs && self.packages.is_empty() {
             return self.check_dependencies(spec);
         }
-        let found = found.unwrap_or("no packages");
-        Err(refused(&format!("it was resolved for {found}, and the Environment's packages are {wanted}"))
-            .with_advice("resolve again: `matrix resolve`"))
+        let Some(found) = found else {
+            return Err(refused("it is that of an Environment without a language")
+                .with_advice("resolve again; `Lockfile::of_installer` is for a language without packages"));
+        };
+        Err(refused(&format!(
+            "language or packages have changed since it was resolved (it was resolved for {found}, and now they are \
+             {wanted})"
+        )))
     }
 }
 
@@ -174,7 +179,7 @@ impl Lockfile {
 
 fn refused(words: &str) -> Error {
     Error::new(Code::SpecInvalid, format!("the lockfile cannot be used: {words}"))
-        .with_advice("resolve again: `matrix resolve`")
+        .with_advice("resolve again: `matrix resolve --env FILE`")
 }
 
 impl fmt::Display for Lockfile {

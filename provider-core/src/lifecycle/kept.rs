@@ -1,4 +1,4 @@
-//! Deleting an artifact that an earlier run kept.
+//! Deleting what an earlier run kept.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,13 +13,12 @@ use super::{
     teardown::{Reclaimer, Resolution},
 };
 use crate::{
-    environment::Artifact,
     error::{Code, Error, Result},
     names::{Owner, ThingName},
     provider::{Provider, State},
 };
 
-/// How a kept artifact is deleted.
+/// How kept things are deleted.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct DeleteOptions {
@@ -52,25 +51,25 @@ impl DeleteOptions {
     }
 }
 
-/// Deletes an artifact that was kept, with all that was made on the way to it, and forgets that it was kept. Whoever
-/// has its record can do so, on another machine too, if the things carry `owner`'s mark: what is not provably ours is
-/// left alone. What stands in the report's `stuck` is still remembered as kept, and can be asked for again.
+/// Deletes things that were kept, such as all [things of an artifact](crate::environment::Artifact::things) or those
+/// that [`StateFolder::kept`] lists, and forgets that they were kept. Whoever has the artifact's record can do so, on
+/// another machine too, if the things carry `owner`'s mark: what is not provably ours is left alone. What stands in the
+/// report's `stuck` is still remembered as kept, and can be asked for again.
 ///
 /// Cancel safe: dropping the future does not stop the deletion.
 ///
 /// # Errors
-/// [`Code::SpecInvalid`] if the record is another provider's, account's or owner's; [`Code::NameTaken`] if a thing does
-/// not carry the mark that its record says; errors of the connection before anything was deleted.
+/// [`Code::SpecInvalid`] if one is another provider's, account's or owner's; [`Code::NameTaken`] if one does not carry
+/// the mark that its reference says; errors of the connection before anything was deleted.
 pub async fn delete_kept(
     folder: StateFolder,
     owner: Owner,
     provider: Arc<dyn Provider>,
-    artifact: &Artifact,
+    things: Vec<ResourceRef>,
     options: DeleteOptions,
 ) -> Result<TeardownReport> {
-    artifact.check_for(&*provider).map_err(|error| error.with_operation("delete"))?;
-    let mut things: Vec<ResourceRef> = artifact.intermediates.clone();
-    things.push(artifact.thing.clone());
+    things.iter().try_for_each(|thing| check_place(thing, &*provider))?;
+    let mut things = things;
     things.sort_by_key(|thing| thing.kind);
     let marked = things
         .into_iter()
@@ -85,6 +84,20 @@ pub async fn delete_kept(
         let _ = tell.send(Deleter { folder, reclaimer, until }.run(marked).await);
     });
     told.await.unwrap_or_else(|_| Err(Error::new(Code::Internal, "the deletion ended without an answer")))
+}
+
+fn check_place(thing: &ResourceRef, provider: &dyn Provider) -> Result<()> {
+    let is_here = thing.provider == *provider.id()
+        && thing.account == provider.account()
+        && thing.endpoint == provider.endpoint();
+    if is_here {
+        return Ok(());
+    }
+    let words = format!("{thing} belongs to account {} at {}", thing.account, thing.endpoint);
+    Err(Error::new(Code::SpecInvalid, words)
+        .with_provider(provider.id())
+        .with_operation("delete")
+        .with_advice("use that account; a local one is that of its state folder"))
 }
 
 /// The mark in a thing's name, which must be the owner's.

@@ -75,7 +75,7 @@ fn delete_as(stage: &Stage, owner: &str, artifact: &Artifact) -> Result<Teardown
     let owner = Owner::new(owner).expect("a valid owner");
     let options = DeleteOptions::default().clock(Arc::new(stage.clock.clone()));
     let provider = Arc::clone(&stage.provider);
-    block_on(delete_kept(stage.state_folder(), owner, provider, artifact, options))
+    block_on(delete_kept(stage.state_folder(), owner, provider, artifact.things(), options))
 }
 
 fn remembered(stage: &Stage) -> usize {
@@ -136,7 +136,7 @@ fn forged_records() {
     forged.thing.name = Some("px-acme".into());
     assert_eq!(delete_as(&stage, OWNER, &forged).expect_err("no mark").code(), Code::SpecInvalid);
     let mut elsewhere = artifact.clone();
-    elsewhere.account = "another".into();
+    elsewhere.thing.account = "another".into();
     assert_eq!(delete_as(&stage, OWNER, &elsewhere).expect_err("another account").code(), Code::SpecInvalid);
     assert_eq!(stage.world.calls().get(&Call::Delete).copied(), deletes, "something was deleted");
     assert!(stage.world.foreign_touched().is_empty());
@@ -162,7 +162,8 @@ fn dropped() {
     let options = DeleteOptions::default().clock(Arc::new(stage.clock.clone()));
     let provider = Arc::clone(&stage.provider);
     // Begun by the first poll, and given up at once.
-    let mut deletion = Box::pin(delete_kept(stage.state_folder(), owner, provider, &artifact, options));
+    let mut deletion =
+        Box::pin(delete_kept(stage.state_folder(), owner, provider, artifact.things(), options));
     let _ = block_on(async { futures_util::poll!(&mut deletion) });
     drop(deletion);
     let report = delete_as(&stage, OWNER, &artifact).expect("deleted");

@@ -70,7 +70,8 @@ fn manager(inner: &Inner, spec: &EnvironmentSpec) -> Option<Finding> {
     if !spec.names_language() || manager == Manager::Conda {
         return None;
     }
-    let words = inner.installers.refuses(manager)?;
+    let (words, advice) = inner.installers.refuses(manager)?;
+    let words = format!("{words}; {advice}");
     Some(Finding::new("spec.packages.python.manager", Code::CapabilityUnsupported, words))
 }
 

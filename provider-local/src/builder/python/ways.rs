@@ -32,20 +32,18 @@ impl Installers {
     }
 
     /// Why this manager cannot be had, in words with what to do; `None` if it can. Looks at nothing.
-    pub(crate) fn refuses(&self, manager: Manager) -> Option<String> {
+    pub(crate) fn refuses(&self, manager: Manager) -> Option<(String, &'static str)> {
         let have = self.ways(manager);
         if !have.is_empty() {
             return None;
         }
-        let words = match (manager, self.only) {
-            (_, Some(only)) if self.uv.is_some() || only != InstallerWay::Uv => {
-                format!(
-                    "the driver is set up to install with {only} alone; change spec.packages.python.manager"
-                )
-            }
-            _ => "there is no uv on the caller's PATH; install uv, or choose auto or pip".to_owned(),
-        };
-        Some(words)
+        Some(match self.only {
+            Some(only) if self.uv.is_some() || only != InstallerWay::Uv => (
+                format!("the driver is set up to install with {only} alone"),
+                "change spec.packages.python.manager",
+            ),
+            _ => ("there is no uv on the caller's PATH".to_owned(), "install uv, or choose auto or pip"),
+        })
     }
 
     /// The ways that may be tried, the first first.
@@ -66,13 +64,8 @@ impl Installers {
     /// # Errors
     /// [`Code::CapabilityUnsupported`] if there is nothing to try.
     pub(super) fn choose(&self, manager: Manager) -> Result<Choice> {
-        if let Some(words) = self.refuses(manager) {
-            return Err(error(Code::CapabilityUnsupported, words.clone()).with_advice(
-                words
-                    .rsplit_once("; ")
-                    .map_or("change the driver's settings", |(_, advice)| advice)
-                    .to_owned(),
-            ));
+        if let Some((words, advice)) = self.refuses(manager) {
+            return Err(error(Code::CapabilityUnsupported, words).with_advice(advice));
         }
         let ways = self.ways(manager);
         let uv = self.uv.as_ref().filter(|_| ways.contains(&InstallerWay::Uv)).map(|path| {
