@@ -5,13 +5,16 @@
 //! can be looked at. The [`MemoryProvider`] is the driver's side. Time is a [`ManualClock`] that advances by
 //! itself when nothing else can happen, so that waits of minutes take no time and hide nothing.
 
+mod abilities;
 mod clock;
 mod errors;
 mod fault;
+mod lockfiles;
 mod provider;
 #[cfg(unix)]
 mod remote;
 mod sandbox;
+
 mod world;
 
 pub use clock::ManualClock;

@@ -1,12 +1,6 @@
 //! The driver's side.
 
-use std::{
-    collections::BTreeMap,
-    fmt,
-    path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::BTreeMap, fmt, path::PathBuf, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use futures_util::{
@@ -17,13 +11,15 @@ use futures_util::{
 #[cfg(unix)]
 use super::ManualClock;
 use super::{
+    abilities::capabilities,
     errors::to_error,
+    lockfiles::Lockfiles,
     sandbox::MemorySandbox,
     world::{Failure, Holding, Pace, Reply, Request, World},
 };
 use crate::{
-    capability::{Capabilities, Settle},
-    contract::fixtures::{MachineFacts, ScriptedMachine},
+    capability::Capabilities,
+    contract::fixtures::MachineFacts,
     environment::{Artifact, BuildRequest, EnvironmentSpec, Lockfile},
     error::{Code, Effect, Error, Result},
     lifecycle::{Busy, Clock, Creator, Intent, Made, Progress, ResourceKind, ResourceRef, control, timeout},
@@ -32,7 +28,6 @@ use crate::{
         Builder, Built, Deletion, Existence, Finding, Found, Inspection, LaunchOptions, Launched, Plan,
         Provider, Reclaim, State,
     },
-    resources::Quantum,
     sandbox::Sandbox,
 };
 
@@ -50,8 +45,7 @@ struct Inner {
     clock: Arc<dyn Clock>,
     capabilities: Capabilities,
     facts: MachineFacts,
-    /// The texts of the lockfiles that were built here, by their digests.
-    lockfiles: Arc<Mutex<BTreeMap<String, String>>>,
+    lockfiles: Lockfiles,
 }
 
 enum Link {
@@ -104,7 +98,7 @@ impl MemoryProvider {
                 clock,
                 capabilities: capabilities(pace),
                 facts,
-                lockfiles: Arc::default(),
+                lockfiles: Lockfiles::default(),
             }),
         }
     }
@@ -136,33 +130,10 @@ impl MemoryProvider {
             clock: Arc::clone(&self.inner.clock),
             capabilities: capabilities.clone(),
             facts: facts.clone(),
-            lockfiles: Arc::clone(&self.inner.lockfiles),
+            lockfiles: self.inner.lockfiles.clone(),
         };
         change(&mut inner);
         Self { inner: Arc::new(inner) }
-    }
-}
-
-fn capabilities(pace: Pace) -> Capabilities {
-    Capabilities {
-        artifact_delete: true,
-        artifact_keep: true,
-        sandbox_keep: true,
-        unpinned_base: true,
-        exec_streams_apart: true,
-        exec_user: true,
-        exec_stdin: true,
-        settle: Settle::After(pace.settle),
-        reads_until_gone: 2,
-        request_deadline: pace.request_deadline,
-        build_deadline: Duration::from_secs(1800),
-        sandbox_lifetime_max: Duration::from_secs(24 * 3600),
-        cpu: Some(Quantum { min: 1000, max: 8000, step: 1000 }),
-        memory: Some(Quantum { min: 512, max: 32_768, step: 512 }),
-        disk: None,
-        ledger_sync: true,
-        creates_at_once: 8,
-        deletes_at_once: 16,
     }
 }
 
@@ -247,31 +218,8 @@ impl Inner {
         }
     }
 
-    fn remember(&self, lockfile: &Lockfile) {
-        let mut lockfiles = self.lockfiles.lock().unwrap_or_else(PoisonError::into_inner);
-        lockfiles.insert(lockfile.digest().to_owned(), lockfile.text().to_owned());
-    }
-
-    /// The machine of a sandbox, with what an artifact of this lockfile has in its reserved path.
-    fn machine(&self, lockfile_digest: Option<&str>) -> ScriptedMachine {
-        let mut facts = self.facts.clone();
-        if let Some(digest) = lockfile_digest {
-            let lockfiles = self.lockfiles.lock().unwrap_or_else(PoisonError::into_inner);
-            // One that another process built is the one without packages, which is all that the proofs build.
-            let text = lockfiles.get(digest).cloned();
-            let text = text.unwrap_or_else(|| Lockfile::without_packages().text().to_owned());
-            let description = serde_json::json!({ "lockfile_digest": digest }).to_string();
-            for (path, text) in
-                [(facts.contract.lockfile_path, text), (facts.contract.description_path, description)]
-            {
-                facts.files.entry(path.to_owned()).or_insert(text.into_bytes());
-            }
-        }
-        ScriptedMachine::new(facts)
-    }
-
     fn sandbox(self: &Arc<Self>, thing: &ResourceRef, lockfile_digest: Option<&str>) -> Arc<dyn Sandbox> {
-        let machine = self.machine(lockfile_digest);
+        let machine = self.lockfiles.machine(&self.facts, lockfile_digest);
         let inner = Arc::clone(self);
         let id = thing.id.clone();
         let ask = move || {
@@ -385,7 +333,7 @@ impl Provider for MemoryProvider {
             })
             .await?;
         self.inner.wait_until_ready(&thing.id, &progress).await?;
-        self.inner.remember(request.lockfile());
+        self.inner.lockfiles.remember(request.lockfile());
         let built = self.inner.clock.now();
         let mut artifact = Artifact::of_build(&request, &thing, thing.id.clone(), built, creator.expires())?;
         artifact.intermediates.push((*context).clone());

@@ -59,8 +59,9 @@ impl UvRunner {
     }
 
     /// Takes PATH, and the folders in which `uv` keeps its cache and interpreters (`HOME`, `XDG_CACHE_HOME`,
-    /// `XDG_DATA_HOME`), from variables. See [`Settings::resolve_runner`](crate::config::Settings::resolve_runner)
-    /// for those of the process.
+    /// `XDG_DATA_HOME`), from variables, and nothing else: indexes, proxies and certificates come with
+    /// [`UvRunner::with_installer_variables`]. For all that the process has, use
+    /// [`Settings::resolve_runner`](crate::config::Settings::resolve_runner).
     pub fn from_lookup(lookup: impl Fn(&str) -> Option<OsString>) -> Self {
         let given = |name: &str| lookup(name).filter(|value| !value.is_empty());
         let folders = FOLDERS.into_iter().filter_map(|name| Some((name, given(name)?))).collect();
