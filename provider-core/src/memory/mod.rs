@@ -14,7 +14,6 @@ mod provider;
 #[cfg(unix)]
 mod remote;
 mod sandbox;
-
 mod world;
 
 pub use clock::ManualClock;

@@ -5,6 +5,8 @@ mod builders;
 #[cfg(embedded)]
 mod builds;
 #[cfg(embedded)]
+mod code;
+#[cfg(embedded)]
 mod commands;
 #[cfg(embedded)]
 mod common;
@@ -126,12 +128,17 @@ fn main() {
         "only root can drop groups, and setpriv(1) is needed to have some",
         commands::further_groups_are_dropped,
     ));
-    trials.push(common::trial_if(
-        core_tier::has_python(),
-        "core_tier::code_sessions_are_real",
-        "this machine has no python3 for its sandboxes",
-        core_tier::code_sessions_are_real,
-    ));
+    for (name, body) in [
+        ("core_tier::code_sessions_are_real", core_tier::code_sessions_are_real as fn() -> common::Outcome),
+        ("code::a66_state_values_outputs_and_errors", code::a66_state_values_outputs_and_errors),
+        ("code::a66_sessions_of_one_sandbox_are_apart", code::a66_sessions_of_one_sandbox_are_apart),
+        ("code::a66_code_that_does_not_end_is_stopped", code::a66_code_that_does_not_end_is_stopped),
+        ("code::a66_an_interpreter_that_ends_is_told", code::a66_an_interpreter_that_ends_is_told),
+        ("code::a67_a_lost_sandbox_is_told", code::a67_a_lost_sandbox_is_told),
+    ] {
+        let why = "this machine has no python3 for its sandboxes";
+        trials.push(common::trial_if(core_tier::has_python(), name, why, body));
+    }
     trials.push(common::trial_if(
         machine::can_mount(),
         "machine::a_full_disk_is_named",
