@@ -25,6 +25,9 @@ const END_WITHIN: Duration = Duration::from_secs(10);
 /// How much of the command's own standard error is kept, in bytes: what the interpreter says when it cannot start.
 const STDERR_MAX: usize = 4 << 10;
 
+/// How long the last words of a command that has ended are waited for.
+const LAST_WORDS_WITHIN: Duration = Duration::from_secs(1);
+
 /// A driver that has answered.
 pub(super) struct Process {
     stdin: Option<ByteWriter>,
@@ -81,6 +84,7 @@ impl Process {
             Err(_) => late(options),
         };
         let _ = grip.end(SIGKILL).await;
+        process.read_last_words(clock).await;
         let said = String::from_utf8_lossy(&process.said).into_owned();
         Err(if said.is_empty() { error } else { error.with_context("standard error", said) })
     }
@@ -108,11 +112,27 @@ impl Process {
                     if read == 0 {
                         self.stderr = None;
                     }
-                    let room = STDERR_MAX - self.said.len();
-                    self.said.extend_from_slice(&chunk[..read.min(room)]);
+                    self.keep(&chunk[..read]);
                 }
             }
         }
+    }
+
+    fn keep(&mut self, said: &[u8]) {
+        let room = STDERR_MAX - self.said.len();
+        self.said.extend_from_slice(&said[..said.len().min(room)]);
+    }
+
+    /// Reads what a command that has ended said last. The end of one stream may be seen before the words on the other.
+    async fn read_last_words(&mut self, clock: &Arc<dyn Clock>) {
+        let mut chunk = [0; 1024];
+        let reading = async {
+            while let read @ 1.. = read_some(&mut self.stderr, &mut chunk).await {
+                self.keep(&chunk[..read]);
+            }
+        };
+        // A process that it left behind may hold the stream open.
+        let _ = timeout(clock, LAST_WORDS_WITHIN, reading).await;
     }
 
     /// Ends the driver's input, after which it ends.

@@ -14,6 +14,12 @@ use crate::sandbox::ExitStatus;
 pub(super) enum RunEnd {
     /// The code came to its end.
     Done,
+    /// The session is lost.
+    Lost(Loss),
+}
+
+/// Why a session is lost.
+pub(super) enum Loss {
     /// The interpreter ended.
     Died(ExitStatus),
     /// Nothing came within limit and grace. The driver had read the interrupt, so that it is the code that hangs; or
@@ -81,7 +87,7 @@ impl Run {
                 biased;
                 () = &mut alarm => {
                     if self.timed_out {
-                        return RunEnd::Silent { acknowledged: self.acknowledged };
+                        return RunEnd::Lost(Loss::Silent { acknowledged: self.acknowledged });
                     }
                     self.timed_out = true;
                     // Only what comes from now on says that the driver still reads.
@@ -93,7 +99,7 @@ impl Run {
                 frame = process.next() => match frame.and_then(|frame| self.take(frame)) {
                     Ok(None) => {}
                     Ok(Some(end)) => return end,
-                    Err(broken) => return RunEnd::Broken(broken),
+                    Err(broken) => return RunEnd::Lost(Loss::Broken(broken)),
                 },
             }
         }
@@ -128,7 +134,7 @@ impl Run {
                     Some(("signal", Ok(signal))) => ExitStatus::Signal(signal),
                     _ => return Err(Broken::Unreadable("it ended in an unknown way")),
                 };
-                Ok(Some(RunEnd::Died(status)))
+                Ok(Some(RunEnd::Lost(Loss::Died(status))))
             }
             _ => Err(Broken::Unreadable("it sent a frame that no driver sends")),
         }

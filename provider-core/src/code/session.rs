@@ -6,11 +6,11 @@ use super::{
     CodeEnd, CodeOptions, CodeOutput, Interrupter,
     frame::Broken,
     process::{Grip, Process},
-    run::{Run, RunEnd},
+    run::{Loss, Run, RunEnd},
 };
 use crate::{
     error::{Code, Effect, Error, Result},
-    sandbox::Sandbox,
+    sandbox::{ExitStatus, Sandbox},
 };
 
 /// Runs Python code in a sandbox, piece after piece, with its state kept in between.
@@ -92,9 +92,9 @@ impl CodeSession {
     ///
     /// # Errors
     /// An error never stands for a fault of the code. [`Code::WrongState`] if the session was lost before: nothing was
-    /// run. [`Code::SandboxGone`]; [`Code::Timeout`] if not even the driver answered, and [`Code::StreamCut`] if its answer was cut off or
-    /// cannot be read: what the code did is unknown, and the session is lost. The sandbox's own errors if it could not
-    /// kill what hangs.
+    /// run. [`Code::SandboxGone`]; [`Code::Timeout`] if not even the driver answered, and [`Code::StreamCut`] if its
+    /// answer was cut off or cannot be read: what the code did is unknown, and the session is lost. The sandbox's own
+    /// errors if it could not kill what hangs.
     pub async fn run_within(&mut self, code: &str, limit: Duration) -> Result<CodeOutput> {
         // If this future is dropped, the process goes with it, which ends its input.
         let dropped = State::Lost("a call was dropped while its code ran".into());
@@ -111,10 +111,13 @@ impl CodeSession {
         let mut run = Run::new(self.runs, self.options.output_cap);
         let end = run.carry_out(&mut process, &running, code, limit, &self.options).await;
         drop(running);
-        if let RunEnd::Done = end {
-            self.state = State::Ready(process);
-            return Ok(run.output(CodeEnd::Finished));
-        }
+        let ended = match end {
+            RunEnd::Done => {
+                self.state = State::Ready(process);
+                return Ok(run.output(CodeEnd::Finished));
+            }
+            RunEnd::Lost(ended) => ended,
+        };
         let killed = match self.grip.kill().await {
             Err(error) if error.code() == Code::SandboxGone => {
                 self.state = State::Lost("the sandbox is gone".into());
@@ -123,34 +126,7 @@ impl CodeSession {
             killed => killed,
         };
         drop(process);
-        let (why, outcome) = match end {
-            RunEnd::Done => unreachable!("handled above"),
-            RunEnd::Died(status) => {
-                // That it ended is known, whether or not its end could be seen again.
-                (format!("the interpreter ended with {status}"), Ok(run.output(CodeEnd::Died(status))))
-            }
-            RunEnd::Silent { acknowledged: true } => (
-                "code did not answer the interrupt at its time limit".to_owned(),
-                killed.map(|_| run.output(CodeEnd::Killed)),
-            ),
-            RunEnd::Silent { acknowledged: false } => {
-                let why = format!("no answer came within {limit:?}, nor to the interrupt");
-                let error = unknown(Code::Timeout, &why);
-                (why, Err(error))
-            }
-            RunEnd::Broken(broken) => {
-                let status = match (&broken, killed) {
-                    (Broken::End, Ok(status)) => format!(", and its command with {status}"),
-                    _ => String::new(),
-                };
-                let why = format!("its answer cannot be read: {broken}{status}");
-                let mut error = unknown(Code::StreamCut, &why);
-                if let Broken::Failed(source) = broken {
-                    error = error.with_source(source);
-                }
-                (why, Err(error))
-            }
-        };
+        let (why, outcome) = verdict(ended, killed, run, limit);
         self.state = State::Lost(why);
         outcome
     }
@@ -204,6 +180,42 @@ impl fmt::Debug for CodeSession {
             .field("runs", &self.runs)
             .field("lost", &self.lost())
             .finish_non_exhaustive()
+    }
+}
+
+/// Why the session is lost, and what the caller is told.
+fn verdict(
+    loss: Loss,
+    killed: Result<ExitStatus>,
+    run: Run,
+    limit: Duration,
+) -> (String, Result<CodeOutput>) {
+    match loss {
+        // That it ended is known, whether or not its end could be seen again.
+        Loss::Died(status) => {
+            (format!("the interpreter ended with {status}"), Ok(run.output(CodeEnd::Died(status))))
+        }
+        Loss::Silent { acknowledged: true } => (
+            "code did not answer the interrupt at its time limit".to_owned(),
+            killed.map(|_| run.output(CodeEnd::Killed)),
+        ),
+        Loss::Silent { acknowledged: false } => {
+            let why = format!("no answer came within {limit:?}, nor to the interrupt");
+            let error = unknown(Code::Timeout, &why);
+            (why, Err(error))
+        }
+        Loss::Broken(broken) => {
+            let status = match (&broken, killed) {
+                (Broken::End, Ok(status)) => format!(", and its command with {status}"),
+                _ => String::new(),
+            };
+            let why = format!("its answer cannot be read: {broken}{status}");
+            let mut error = unknown(Code::StreamCut, &why);
+            if let Broken::Failed(source) = broken {
+                error = error.with_source(source);
+            }
+            (why, Err(error))
+        }
     }
 }
 

@@ -57,7 +57,8 @@ impl Snippet {
             }
             Snippet::StartChild => {
                 format!(
-                    "# start-child\n{LOOK}import subprocess\nchild = subprocess.Popen(['sleep', '3600'])\n[child.pid, int(look(child.pid)[19])]"
+                    "# start-child\n{LOOK}import subprocess\nchild = subprocess.Popen(['sleep', '3600'])\n\
+                     [child.pid, int(look(child.pid)[19])]"
                 )
             }
             Snippet::ChildState { pid, started, seconds } => format!(
