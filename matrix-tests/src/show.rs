@@ -81,9 +81,12 @@ pub(crate) fn note(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 
-/// Writes to standard output; see [`note`].
+/// Writes to standard output. That it is lost is told on standard error, and is no reason to stop a clean-up.
 pub(crate) fn print(text: &str) {
-    let _ = std::io::stdout().write_all(text.as_bytes());
+    let mut out = std::io::stdout();
+    if let Err(error) = out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        note(&format!("standard output is lost: {error}"));
+    }
 }
 
 fn took(ms: u64) -> String {

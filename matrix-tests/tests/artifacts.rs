@@ -142,23 +142,85 @@ fn one_changed_byte_is_named() {
     }
 }
 
-/// A29: the digest in the record is compared with that of the lockfile inside.
+/// A29: a record in which anything was changed is not what the build gave, and what was changed is named.
 fn a_changed_record_is_named() {
     let place = Place::new();
     let record = keep(&place, "a.json");
     let text = fs::read_to_string(&record).expect("the record");
-    let mut value: serde_json::Value = serde_json::from_str(&text).expect("JSON");
-    let real = value["lockfile_digest"].as_str().expect("a digest").to_owned();
+    let original: serde_json::Value = serde_json::from_str(&text).expect("JSON");
     let other = format!("sha256:{}", "5".repeat(64));
-    value["lockfile_digest"] = other.clone().into();
-    let forged = place.file("forged.json", value.to_string());
-    let said = assert_exit(&place.run(&["verify", &forged]), 1);
-    assert!(said.contains(&real) && said.contains(&other), "both digests are named: {said}");
-    assert!(said.contains("computed inside"), "{said}");
-    value["reference"] =
-        value["reference"].as_str().expect("a reference").replace("sha256:", "sha256:0").into();
-    let forged = place.file("forged.json", value.to_string());
-    assert!(assert_exit(&place.run(&["verify", &forged]), 1).contains("is not the one that was built"));
+    for (key, value) in [
+        ("lockfile_digest", serde_json::json!(other)),
+        ("spec_digest", serde_json::json!(other)),
+        ("base", serde_json::json!("another")),
+        ("environment", serde_json::json!("another")),
+        ("reproducible", serde_json::json!(true)),
+        ("env_vars", serde_json::json!({ "LD_PRELOAD": "/tmp/evil.so" })),
+        ("build_secrets", serde_json::json!(["token"])),
+        ("language", serde_json::json!({ "version": ">=3", "packages": {} })),
+        ("built", serde_json::json!(1)),
+        ("expires", serde_json::json!(null)),
+    ] {
+        let mut forged = original.clone();
+        forged[key] = value;
+        let forged = place.file("forged.json", forged.to_string());
+        for command in [&["verify", &forged][..], &["run", "--artifact", &forged]] {
+            let said = assert_exit(&place.run(command), 1);
+            assert!(said.contains("ARTIFACT_MISSING") || said.contains("differs"), "{key}: {said}");
+            assert!(said.contains(key), "{key} is not named: {said}");
+        }
+    }
+    let mut forged = original.clone();
+    let reference = forged["reference"].as_str().expect("a reference").replace("sha256:", "sha256:0");
+    forged["reference"] = reference.into();
+    let file = place.file("forged.json", forged.to_string());
+    assert!(assert_exit(&place.run(&["verify", &file]), 1).contains("is not the one that was built"));
+    forged["environment"] = "\u{1b}[31mevil\nNothing is left behind.".into();
+    let file = place.file("forged.json", forged.to_string());
+    for command in ["verify", "delete"] {
+        assert!(!assert_exit(&place.run(&[command, &file]), 2).contains('\u{1b}'));
+    }
+    // What another build keeps is not deleted with this one.
+    let second = keep(&place, "b.json");
+    let text = fs::read_to_string(&second).expect("the record");
+    let foreign: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    let mut forged = original;
+    forged["intermediates"] = serde_json::json!([foreign["thing"]]);
+    let file = place.file("forged.json", forged.to_string());
+    assert!(assert_exit(&place.run(&["delete", &file]), 2).contains("different runs"));
+    for record in [record, second] {
+        assert_exit(&place.run(&["verify", &record]), 0);
+        assert_exit(&place.run(&["delete", &record]), 0);
+    }
+    assert!(place.left().is_empty(), "left {:?}", place.left());
+}
+
+/// A pipe in the place of a file of the store is told, and not waited for.
+fn pipes_are_not_waited_for() {
+    let place = Place::new();
+    let record = keep(&place, "a.json");
+    let records = place.state().join("local/art");
+    let own = fs::read_dir(records).expect("records").flatten().next().expect("a record").path();
+    for path in in_layers(&place, "meta.json").into_iter().take(1).chain([own]) {
+        let aside = path.with_extension("aside");
+        fs::rename(&path, &aside).expect("moved away");
+        let made = Command::new("mkfifo").arg(&path).status().expect("mkfifo");
+        assert!(made.success());
+        for command in [&["verify", &record][..], &["run", "--artifact", &record], &["sweep"]] {
+            let mut child =
+                place.matrix(command).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
+            let ended = (0..3000).any(|_| {
+                std::thread::sleep(std::time::Duration::from_millis(10));
+                child.try_wait().expect("its state").is_some()
+            });
+            if !ended {
+                let _ = child.kill();
+            }
+            assert!(ended, "{command:?} waits for {}", path.display());
+        }
+        fs::remove_file(&path).expect("removed");
+        fs::rename(&aside, &path).expect("moved back");
+    }
     assert_exit(&place.run(&["delete", &record]), 0);
 }
 
@@ -248,6 +310,29 @@ fn lockfiles_that_do_not_agree() {
     assert!(said.contains("was resolved for"), "{said}");
 }
 
+/// A lockfile takes the place of no device and no link, and is not lost without a word.
+fn lockfiles_go_where_they_can_be() {
+    let place = Place::new();
+    let env = place.file(
+        "env.toml",
+        "[metadata]\nname = \"a\"\n[spec.language]\nname = \"python\"\nversion = \"3.12\"\n",
+    );
+    let (device, link) = (place.path("device"), place.path("link"));
+    std::os::unix::fs::symlink("/dev/null", &link).expect("a link");
+    assert!(Command::new("mkfifo").arg(&device).status().expect("mkfifo").success());
+    for out in [&device, &link, &place.path("")] {
+        assert!(assert_exit(&place.run(&["resolve", "--env", &env, "--out", out]), 2).contains("FILE_ERROR"));
+    }
+    assert!(fs::symlink_metadata(&link).expect("it stays").is_symlink());
+    if let Ok(full) = fs::OpenOptions::new().write(true).open("/dev/full") {
+        let mut lost = place.matrix(&["resolve", "--env", &env, "--out", "-"]);
+        assert_exit(&lost.stdout(full).output().expect("it starts"), 2);
+    }
+    assert_exit(&place.run(&["resolve", "--env", &env]), 0);
+    let written = fs::read_to_string(place.path("env.lock")).expect("a lockfile");
+    assert!(written.contains("pip=="), "{written}");
+}
+
 /// The lockfile with the placeholder in its first line.
 fn zeroed(lock: &str) -> String {
     let (first, rest) = lock.split_once('\n').expect("lines");
@@ -275,10 +360,12 @@ fn main() {
         trial_with_sandboxes("a_lost_record_strands_nothing", false, a_lost_record_strands_nothing),
         trial_with_sandboxes("a29_one_changed_byte_is_named", false, one_changed_byte_is_named),
         trial_with_sandboxes("a29_a_changed_record_is_named", false, a_changed_record_is_named),
+        trial_with_sandboxes("pipes_are_not_waited_for", false, pipes_are_not_waited_for),
         trial_with_sandboxes("collection_spares_what_is_needed", false, collection_spares_what_is_needed),
         trial_with_sandboxes("builds_that_are_not_kept", false, builds_that_are_not_kept),
         trial_with_sandboxes("killed_while_keeping", false, killed_while_keeping),
         trial("a28_lockfiles_that_do_not_agree", lockfiles_that_do_not_agree),
+        trial("lockfiles_go_where_they_can_be", lockfiles_go_where_they_can_be),
         trial("a77_resolving_without_uv", resolving_without_uv),
     ];
     libtest_mimic::run(&arguments, trials).exit();

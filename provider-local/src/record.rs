@@ -3,6 +3,7 @@
 use provider_core::{
     environment::{Artifact, BuildRequest, sha256_hex},
     error::{Code, Error, Result},
+    lifecycle::{ResourceRef, Timestamp},
 };
 use serde::{Deserialize, Serialize};
 
@@ -13,7 +14,7 @@ use crate::{
 };
 
 /// The version of the record's form.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 /// What this driver writes into a record. No secrets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,11 +29,13 @@ pub(crate) struct Body {
     pub(crate) lockfile_digest: String,
     /// The digests of the layers' manifests, in the order of the layers.
     manifests: Vec<String>,
+    /// What the artifact's own record says beside its reference.
+    artifact: serde_json::Value,
 }
 
 impl Body {
-    /// What is to be remembered of a build with these layers, the lowest first.
-    pub(crate) fn of(request: &BuildRequest, layers: &[Layer]) -> Result<Self> {
+    /// What is to be remembered of a build with these layers, the lowest first, that gives this artifact.
+    fn of(request: &BuildRequest, layers: &[Layer], artifact: &Artifact) -> Result<Self> {
         Ok(Self {
             version: VERSION,
             environment: request.spec().metadata.name.clone(),
@@ -42,11 +45,12 @@ impl Body {
             spec_digest: request.spec().digest()?,
             lockfile_digest: request.lockfile().digest().to_owned(),
             manifests: layers.iter().map(|layer| layer.digest().to_owned()).collect(),
+            artifact: artifact.facts()?,
         })
     }
 
     /// The record with the same layers.
-    pub(crate) fn record(&self, layers: &[Layer]) -> Result<Record> {
+    fn record(&self, layers: &[Layer]) -> Result<Record> {
         let body = serde_json::to_value(self).map_err(|source| {
             error(Code::Internal, "the record of the artifact has no form").with_source(source)
         })?;
@@ -54,11 +58,29 @@ impl Body {
     }
 }
 
+/// The artifact of a build under this name, and the record in the store that its reference names. The record knows all
+/// that the artifact says, so that neither can be changed alone.
+///
+/// # Errors
+/// [`Code::Internal`] if one of them has no form, which does not happen.
+pub(crate) fn describe(
+    request: &BuildRequest,
+    layers: &[Layer],
+    thing: &ResourceRef,
+    built: Timestamp,
+    expires: Option<Timestamp>,
+) -> Result<(Record, Artifact)> {
+    let mut artifact = Artifact::of_build(request, thing, String::new(), built, expires)?;
+    let record = Body::of(request, layers, &artifact)?.record(layers)?;
+    artifact.reference = reference(&thing.id, &record)?;
+    Ok((record, artifact))
+}
+
 /// The reference of a record: its name, and the digest of all that it says.
 ///
 /// # Errors
 /// [`Code::Internal`] if the record has no form, which does not happen.
-pub(crate) fn reference(name: &str, record: &Record) -> Result<String> {
+fn reference(name: &str, record: &Record) -> Result<String> {
     let text = serde_json::to_vec(record).map_err(|source| {
         error(Code::Internal, "the record of the artifact has no form").with_source(source)
     })?;
@@ -104,6 +126,11 @@ pub(crate) fn read(engine: &Engine, artifact: &Artifact) -> Result<(Vec<Pinned>,
         serde_json::from_value(record.body).map_err(|source| of_another_version().with_source(source))?;
     if body.manifests.len() != record.layers.len() {
         return Err(of_another_version());
+    }
+    let changed = artifact.differs_from(&body.artifact)?;
+    if !changed.is_empty() {
+        let words = format!("its record was changed after the build: {}", changed.join(", "));
+        return Err(missing(artifact, &words).with_advice("use the record that the build gave"));
     }
     let stack = record.layers.into_iter().zip(body.manifests.iter().cloned()).collect();
     Ok((stack, body))

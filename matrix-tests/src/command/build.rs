@@ -23,7 +23,7 @@ use crate::{
 const WEEK: Duration = Duration::from_secs(7 * 24 * 3600);
 
 pub(super) async fn build(options: &Build, verbose: bool) -> Result<Exit> {
-    let place = options.out.as_deref().map(Place::hold).transpose()?;
+    let place = options.out.as_deref().map(Place::find).transpose()?;
     let prepared = recipe::prepare(&options.source).await?;
     let provider = &prepared.entrant.provider;
     Finding::refuse_all(&provider.validate(prepared.recipe.environment.spec(), &prepared.recipe.lockfile))?;

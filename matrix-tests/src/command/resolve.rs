@@ -4,6 +4,7 @@ use std::{io::Write as _, path::Path};
 
 use provider_core::error::{Code, Error, Result};
 
+use super::record;
 use crate::{cli::Resolve, exit::Exit, recipe, show};
 
 pub(super) async fn resolve(options: &Resolve) -> Result<Exit> {
@@ -12,8 +13,13 @@ pub(super) async fn resolve(options: &Resolve) -> Result<Exit> {
     let text = lockfile.to_file_text();
     let out = options.out.clone().unwrap_or_else(|| recipe::lockfile_path(&options.env));
     if out == Path::new("-") {
-        show::print(&text);
-        return Ok(Exit::Passed);
+        let written = std::io::stdout().write_all(text.as_bytes()).and_then(|()| std::io::stdout().flush());
+        return written.map(|()| Exit::Passed).map_err(|source| {
+            Error::new(
+                Code::FileError,
+                format!("the lockfile cannot be written to standard output: {source}"),
+            )
+        });
     }
     write(&out, &text)?;
     show::print(&format!(
@@ -28,10 +34,16 @@ pub(super) async fn resolve(options: &Resolve) -> Result<Exit> {
 /// Whole, or not at all: a build beside this must not read half a lockfile.
 fn write(out: &Path, text: &str) -> Result<()> {
     let cannot = |source: std::io::Error| {
-        Error::new(Code::FileError, format!("the lockfile cannot be written to {}: {source}", out.display()))
+        Error::new(
+            Code::FileError,
+            format!("the lockfile cannot be written to {}: {}", out.display(), source.kind()),
+        )
     };
-    let folder = out.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut aside = tempfile::Builder::new().prefix(".matrix-").tempfile_in(folder).map_err(cannot)?;
+    // A rename would put a file in the place of a device or a link.
+    if out.symlink_metadata().is_ok_and(|found| !found.is_file()) {
+        return Err(cannot(std::io::ErrorKind::InvalidInput.into()).with_advice("name a regular file, or -"));
+    }
+    let mut aside = record::aside(out).map_err(cannot)?;
     aside.write_all(text.as_bytes()).and_then(|()| aside.as_file().sync_all()).map_err(cannot)?;
     #[cfg(unix)]
     {

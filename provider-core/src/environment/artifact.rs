@@ -1,6 +1,9 @@
 //! What a build made, as data.
 
-use std::{collections::BTreeMap, fmt};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
 
 use serde::{Deserialize, Serialize};
 
@@ -58,6 +61,9 @@ pub struct Artifact {
     pub expires: Option<Timestamp>,
 }
 
+/// No text of a record that is shown is longer, in bytes.
+const TEXT_MAX: usize = 4096;
+
 impl Artifact {
     /// The version of the record's form that this code writes and reads.
     pub const VERSION: u32 = 2;
@@ -94,6 +100,62 @@ impl Artifact {
         })
     }
 
+    /// Everything that the record says beside the reference: what a driver keeps with the artifact, so that a record in
+    /// which anything was changed can be told from the one that the build gave.
+    ///
+    /// # Errors
+    /// [`Code::Internal`] if the record has no form, which does not happen.
+    pub fn facts(&self) -> Result<serde_json::Value> {
+        let mut facts = serde_json::to_value(self).map_err(|source| {
+            Error::new(Code::Internal, "the record of an artifact has no form").with_source(source)
+        })?;
+        if let Some(facts) = facts.as_object_mut() {
+            facts.remove("reference");
+        }
+        Ok(facts)
+    }
+
+    /// The keys of the record that say something else than these [facts](Artifact::facts).
+    ///
+    /// # Errors
+    /// As for [`Artifact::facts`].
+    pub fn differs_from(&self, facts: &serde_json::Value) -> Result<Vec<String>> {
+        let own = self.facts()?;
+        let keys = |value: &serde_json::Value| -> BTreeSet<String> {
+            value.as_object().map(|it| it.keys().cloned().collect()).unwrap_or_default()
+        };
+        let all = keys(&own).into_iter().chain(keys(facts)).collect::<BTreeSet<_>>();
+        Ok(all.into_iter().filter(|key| own.get(key) != facts.get(key)).collect())
+    }
+
+    /// Refuses a record whose texts cannot be those of an artifact, before any of it is shown.
+    ///
+    /// # Errors
+    /// [`Code::SpecInvalid`] naming the key.
+    pub fn check_form(&self) -> Result<()> {
+        let texts = [
+            ("environment", self.environment.as_str(), 63),
+            ("account", &self.account, TEXT_MAX),
+            ("reference", &self.reference, TEXT_MAX),
+            ("lockfile_digest", &self.lockfile_digest, 80),
+            ("contract", &self.contract, 255),
+        ];
+        let things = self.things();
+        let of_things = things.iter().flat_map(|thing| {
+            let name = thing.name.as_deref().unwrap_or("-");
+            [&thing.id, name, &thing.account, &thing.endpoint].map(|text| ("thing", text, TEXT_MAX))
+        });
+        for (key, text, max) in texts.into_iter().chain(of_things) {
+            if text.is_empty() || text.len() > max || text.chars().any(char::is_control) {
+                let words = format!(
+                    "{key:?} of the artifact's record is empty, too long or holds a control character"
+                );
+                return Err(Error::new(Code::SpecInvalid, words));
+            }
+        }
+        Ok(())
+    }
+
     /// All that is deleted to delete it.
     pub fn things(&self) -> Vec<ResourceRef> {
         self.intermediates.iter().chain([&self.thing]).cloned().collect()
@@ -104,9 +166,7 @@ impl Artifact {
     /// # Errors
     /// [`Code::SpecInvalid`] if it belongs to another provider, account or endpoint, or is of a later version.
     pub fn check_for(&self, provider: &dyn Provider) -> Result<()> {
-        let refuse = |words: String| {
-            Err(Error::new(Code::SpecInvalid, words).with_provider(provider.id()).with_operation("launch"))
-        };
+        let refuse = |words: String| Err(Error::new(Code::SpecInvalid, words).with_provider(provider.id()));
         if self.version != Self::VERSION {
             return refuse(format!(
                 "the artifact's record is of version {}, and {} is known",

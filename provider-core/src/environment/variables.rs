@@ -122,6 +122,19 @@ impl InstallerVariables {
         }
         secrets
     }
+
+    /// What no log or error may show: the [secrets](InstallerVariables::secrets), and the parts of addresses that may be
+    /// tokens.
+    pub fn hidden(&self) -> SecretSet {
+        let mut hidden = self.secrets();
+        for (name, value) in self.iter() {
+            let words = value.expose().split_whitespace();
+            for (index, part) in words.flat_map(tokens_of_address).enumerate() {
+                let _ = hidden.insert(format!("{name}.token.{index}"), part);
+            }
+        }
+        hidden
+    }
 }
 
 fn is_passed_on(name: &str) -> bool {
@@ -132,13 +145,10 @@ fn is_passed_on(name: &str) -> bool {
 
 /// User and password of an address, as written and decoded.
 fn credentials_of_address(word: &str) -> Vec<String> {
-    let Some(authority) = word.split_once("://").and_then(|(_, rest)| {
-        let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-        authority.rsplit_once('@').map(|(user, _)| user)
-    }) else {
+    let Some(user) = word.split_once("://").and_then(|(_, rest)| user_of(rest)) else {
         return Vec::new();
     };
-    let mut parts: Vec<String> = authority.split(':').map(str::to_owned).collect();
+    let mut parts: Vec<String> = user.split(':').map(str::to_owned).collect();
     if let Ok(url) = Url::parse(word) {
         parts.extend(url.password().map(str::to_owned));
         let decoded = |text: &str| {
@@ -151,6 +161,28 @@ fn credentials_of_address(word: &str) -> Vec<String> {
     parts.sort();
     parts.dedup();
     parts
+}
+
+/// What stands before the host, behind `://`. A password with a slash in it, which should have been encoded, ends the
+/// authority too early: what is left is then no host and port.
+fn user_of(rest: &str) -> Option<&str> {
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let has_a_port = |(_, port): (&str, &str)| port.bytes().all(|b| b.is_ascii_digit());
+    match authority.rsplit_once('@') {
+        Some((user, _)) => Some(user),
+        None if authority.rsplit_once(':').is_none_or(has_a_port) => None,
+        None => rest.rsplit_once('@').map(|(user, _)| user),
+    }
+}
+
+/// Parts of an address that may be tokens: values of its query, and parts of its path that mix letters and digits.
+fn tokens_of_address(word: &str) -> Vec<String> {
+    let Ok(url) = Url::parse(word) else { return Vec::new() };
+    let mixed = |part: &&str| {
+        part.bytes().any(|b| b.is_ascii_digit()) && part.bytes().any(|b| b.is_ascii_alphabetic())
+    };
+    let parts = url.path_segments().into_iter().flatten().filter(mixed).map(str::to_owned);
+    parts.chain(url.query_pairs().map(|(_, value)| value.into_owned())).collect()
 }
 
 impl fmt::Debug for InstallerVariables {
@@ -197,6 +229,17 @@ mod tests {
             ("UV_INDEX_OURS_PASSWORD", "canary-4712"),
             ("SSL_CERT_FILE", "/etc/ssl/certs/ca-certificates.crt"),
         ]);
+        let slash = of(&[("UV_INDEX_URL", "http://user:canary/4713@127.0.0.1:80/simple")]);
+        assert_eq!(slash.secrets().redact("got canary/4713"), "got [secret]");
+        let token = of(&[("PIP_INDEX_URL", "https://a.example/t0ken-4714/simple?key=canary-4715")]);
+        assert_eq!(
+            token.hidden().redact("/t0ken-4714/simple?key=canary-4715"),
+            "/[secret]/simple?key=[secret]"
+        );
+        assert!(
+            token.secrets().iter().next().is_none(),
+            "what may be a plain word is not looked for in files"
+        );
         let secrets = variables.secrets();
         for shown in ["can%21ary-4711", "can!ary-4711", "canary-4712", "someuser"] {
             assert_eq!(secrets.redact(shown), "[secret]", "{shown}");

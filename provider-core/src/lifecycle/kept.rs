@@ -59,7 +59,7 @@ impl DeleteOptions {
 /// Cancel safe: dropping the future does not stop the deletion.
 ///
 /// # Errors
-/// [`Code::SpecInvalid`] if one is another provider's, account's or owner's; [`Code::NameTaken`] if one does not carry
+/// [`Code::SpecInvalid`] if one is another provider's, account's or owner's, or if they were made by different runs; [`Code::NameTaken`] if one does not carry
 /// the mark that its reference says; errors of the connection before anything was deleted.
 pub async fn delete_kept(
     folder: StateFolder,
@@ -75,6 +75,7 @@ pub async fn delete_kept(
         .into_iter()
         .map(|thing| mark_of(&thing, &owner).map(|name| (thing, name)))
         .collect::<Result<Vec<_>>>()?;
+    of_one_run(&marked)?;
     let control = control::handle()?;
     let (tell, told) = tokio::sync::oneshot::channel();
     control::spawn(&control, async move {
@@ -98,6 +99,18 @@ fn check_place(thing: &ResourceRef, provider: &dyn Provider) -> Result<()> {
         .with_provider(provider.id())
         .with_operation("delete")
         .with_advice("use that account; a local one is that of its state folder"))
+}
+
+/// What belongs together was made by one run. A forged record could name what another run keeps.
+fn of_one_run(marked: &[(ResourceRef, ThingName)]) -> Result<()> {
+    let Some((first, name)) = marked.first() else { return Ok(()) };
+    match marked.iter().find(|(_, other)| other.run != name.run) {
+        None => Ok(()),
+        Some((other, _)) => {
+            let words = format!("{first} and {other} were made by different runs; neither is deleted");
+            Err(Error::new(Code::SpecInvalid, words).with_advice("delete each by its own record"))
+        }
+    }
 }
 
 /// The mark in a thing's name, which must be the owner's.

@@ -133,6 +133,11 @@ fn forged_records() {
     forged.thing.id = foreign;
     let refused = delete_as(&stage, OWNER, &forged).expect_err("not what the name says");
     assert_eq!(refused.code(), Code::NameTaken, "{refused}");
+    // What another run keeps, as if it belonged to this one.
+    let other = keep_one(&stage);
+    let mut both = artifact.clone();
+    both.intermediates.push(other.thing.clone());
+    assert_eq!(delete_as(&stage, OWNER, &both).expect_err("of two runs").code(), Code::SpecInvalid);
     forged.thing.name = Some("px-acme".into());
     assert_eq!(delete_as(&stage, OWNER, &forged).expect_err("no mark").code(), Code::SpecInvalid);
     let mut elsewhere = artifact.clone();
@@ -140,7 +145,9 @@ fn forged_records() {
     assert_eq!(delete_as(&stage, OWNER, &elsewhere).expect_err("another account").code(), Code::SpecInvalid);
     assert_eq!(stage.world.calls().get(&Call::Delete).copied(), deletes, "something was deleted");
     assert!(stage.world.foreign_touched().is_empty());
-    assert_eq!(delete_as(&stage, OWNER, &artifact).expect("deleted").deleted.len(), 2);
+    for kept in [artifact, other] {
+        assert_eq!(delete_as(&stage, OWNER, &kept).expect("deleted").deleted.len(), 2);
+    }
 }
 
 fn stuck_then_gone() {

@@ -13,7 +13,7 @@ const TAIL_LINES: usize = 40;
 
 /// What no log of a build may show: the values of its secrets, and the passwords in the variables of its installers.
 pub(super) fn hidden(request: &BuildRequest) -> SecretSet {
-    let mut hidden = request.installer_variables().secrets();
+    let mut hidden = request.installer_variables().hidden();
     for (id, secret) in request.secrets().iter() {
         // What a set has taken once, another takes too.
         let _ = hidden.insert(format!("secret {id}"), secret.expose());

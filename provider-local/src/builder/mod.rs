@@ -13,7 +13,7 @@ mod tree;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use provider_core::{
-    environment::{Artifact, BuildRequest},
+    environment::BuildRequest,
     error::{Code, Result},
     lifecycle::{Clock as _, Creator, Progress, ResourceKind, SystemClock},
     provider::Built,
@@ -88,14 +88,16 @@ async fn publish(
     creator: Creator,
     stack: Stack,
 ) -> Result<Built> {
-    let record = Arc::new(record::Body::of(&request, &stack.layers)?.record(&stack.layers)?);
-    let (store, putting) = (inner.engine.store().clone(), Arc::clone(&record));
-    let locks = Arc::new(stack.locks);
+    let (built, expires) = (SystemClock::new().now(), creator.expires());
+    let (layers, locks) = (Arc::new(stack.layers), Arc::new(stack.locks));
+    let (asked, below, store) = (Arc::clone(&request), Arc::clone(&layers), inner.engine.store().clone());
     let thing = creator
         .create(ResourceKind::Artifact, "record", move |intent| {
-            let (store, record, locks) = (store.clone(), Arc::clone(&putting), Arc::clone(&locks));
+            let (request, layers) = (Arc::clone(&asked), Arc::clone(&below));
+            let (store, locks) = (store.clone(), Arc::clone(&locks));
             let thing = intent.made(intent.name().to_string());
             blocking(move || {
+                let (record, _) = record::describe(&request, &layers, &thing, built, expires)?;
                 let put = store.put_record(&thing.id, &record).map_err(from_store);
                 drop(locks);
                 // A layer that is gone does not come back by asking again.
@@ -107,9 +109,7 @@ async fn publish(
             })
         })
         .await?;
-    let reference = record::reference(&thing.id, &record)?;
-    let now = SystemClock::new().now();
-    let artifact = Artifact::of_build(&request, &thing, reference, now, creator.expires())?;
+    let (_, artifact) = record::describe(&request, &layers, &thing, built, expires)?;
     Ok(Built { artifact, owned: vec![thing] })
 }
 

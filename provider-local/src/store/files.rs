@@ -1,10 +1,10 @@
 //! File operations of the store: each error names its path, and what is written is whole or absent.
 
 use super::{StoreError, tree};
-use rustix::fs::{FlockOperation, RenameFlags};
+use rustix::fs::{FlockOperation, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
-use std::io::{ErrorKind, Write};
+use std::io::{ErrorKind, Read as _, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -83,7 +83,18 @@ pub(crate) fn names(path: &Path) -> Result<Vec<String>, StoreError> {
 
 /// A file's contents; `None` when it is absent.
 pub(crate) fn read_if_there(path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
-    match fs::read(path) {
+    // A pipe in its place must not be waited for, and a link must not lead elsewhere.
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOFOLLOW;
+    let read = || -> std::io::Result<Vec<u8>> {
+        let mut file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
+        if !file.metadata()?.is_file() {
+            return Err(std::io::Error::new(ErrorKind::InvalidData, "it is no regular file"));
+        }
+        let mut contents = Vec::new();
+        file.read_to_end(&mut contents)?;
+        Ok(contents)
+    };
+    match read() {
         Ok(contents) => Ok(Some(contents)),
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
         Err(error) => Err(StoreError::io("read", path, error)),

@@ -153,7 +153,7 @@ pub(crate) fn a_record_of_another_version_is_refused() -> Outcome {
         let artifact = world.build(&session, spec_with_file()).await.expect("an artifact");
         let path = world.store().join("art").join(format!("{}.json", artifact.thing.id));
         let good = fs::read_to_string(&path).expect("a record");
-        for (new, old) in [("\"version\":1", "\"version\":2"), ("\"manifests\":[]", "")] {
+        for (new, old) in [("\"version\":2", "\"version\":3"), ("\"manifests\":[]", "")] {
             let text = match old {
                 "" => {
                     let start = good.find("\"manifests\":[").expect("the digests");

@@ -193,7 +193,7 @@ impl ResolveRunner for UvRunner {
         })??;
         tracing::debug!(status = finished.status, "uv has ended");
         if !finished.success {
-            let words = Words::of(&finished.stderr, &self.variables.secrets());
+            let words = Words::of(&finished.stderr, &self.variables.hidden());
             return Err(words::explain(&words, &finished.status, inputs));
         }
         String::from_utf8(finished.stdout).map_err(|_| Error::unmapped("uv answered what is not UTF-8"))

@@ -121,7 +121,7 @@ impl Session {
         let (core, provider, artifact) = (Arc::clone(&self.core), Arc::clone(provider), artifact.clone());
         let site = std::panic::Location::caller();
         async move {
-            artifact.check_for(&*provider)?;
+            artifact.check_for(&*provider).map_err(|error| error.with_operation("launch"))?;
             let options = core.checked_options(&*provider, options)?;
             let life = options.lifetime.unwrap_or_default();
             let expires = core.clock.now().after(life);

@@ -44,7 +44,9 @@ pub(super) fn env_vars(
         ("UV_VENV_CLEAR", "1"),
     ];
     env_vars.extend(fixed.map(|(name, value)| (name.to_owned(), value.to_owned())));
-    env_vars.extend(own_path.map(|path| ("PATH".to_owned(), path.clone())));
+    // The Environment's own path may lead to another Python, and need not lead to all that a build needs.
+    let path = own_path.map(|path| ("PATH".to_owned(), format!("{path}:{}", SANDBOX_V1.path)));
+    env_vars.extend(path);
     env_vars
 }
 
@@ -60,6 +62,6 @@ mod tests {
         let env_vars = env_vars(passed, Some(&"/own".to_owned()));
         assert_eq!(env_vars["UV_LINK_MODE"], "copy");
         assert_eq!(env_vars["PIP_CONFIG_FILE"], "/run/secrets/pip.conf");
-        assert_eq!(env_vars["PATH"], "/own");
+        assert_eq!(env_vars["PATH"], format!("/own:{}", SANDBOX_V1.path));
     }
 }
