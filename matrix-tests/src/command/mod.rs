@@ -46,6 +46,8 @@ pub fn main() -> ExitCode {
             Command::Sweep(options) => sweep::sweep(options).await,
         }
     });
+    // What still blocks, such as a file system that does not answer, must not keep the process from its end.
+    runtime.shutdown_background();
     match ended {
         Ok(exit) => exit.into(),
         Err(error) => {
