@@ -260,9 +260,17 @@ fn a77_the_public_index_gives_hashes() -> std::result::Result<Completion, Failed
     }
 }
 
+/// Whether `MATRIX_REQUIRE` names it.
+#[expect(clippy::disallowed_methods, reason = "a setting of the tests")]
+fn is_required(what: &str) -> bool {
+    std::env::var("MATRIX_REQUIRE").is_ok_and(|list| list.split(',').any(|one| one.trim() == what))
+}
+
 fn main() -> std::process::ExitCode {
     let trial = |name: &'static str, run: fn() -> std::result::Result<Completion, Failed>| {
         Trial::ignorable_test(name, move || match cannot() {
+            // A lane that brings `uv` along says so, and must not pass without these trials.
+            Some(reason) if is_required("uv") => Err(reason.into()),
             Some(reason) => Ok(Completion::ignored_with(reason)),
             None => run(),
         })

@@ -160,21 +160,30 @@ fn main() {
     libtest_mimic::run(&arguments, trials).exit();
 }
 
-/// The trials that need the file of the pinned pip. Without it they are ignored, but where `MATRIX_REQUIRE` names
-/// `packages` they fail.
+/// Whether `MATRIX_REQUIRE` names it.
 #[cfg(embedded)]
 #[expect(clippy::disallowed_methods, reason = "what must run is said by whoever runs the trials")]
+fn requires(what: &str) -> bool {
+    std::env::var("MATRIX_REQUIRE").is_ok_and(|text| text.split(',').any(|word| word.trim() == what))
+}
+
+/// The trials that need the file of the pinned pip. Without it they are ignored, but where `packages` is required they
+/// fail; and without `uv` the one that needs it is, but where `uv` is.
+#[cfg(embedded)]
 fn of_packages() -> Vec<libtest_mimic::Trial> {
-    let required = std::env::var("MATRIX_REQUIRE")
-        .is_ok_and(|text| text.split(',').any(|word| word.trim() == "packages"));
-    let pip = if required { Ok(()) } else { wheels::pip().map(drop) };
+    let pip = if requires("packages") { Ok(()) } else { wheels::pip().map(drop) };
     type Run = fn() -> common::Outcome;
     let trial = |can: bool, name: &str, reason: &str, run: Run| {
         let reason = pip.err().unwrap_or(reason);
         common::trial_if(can && pip.is_ok(), &format!("packages::{name}"), reason, run)
     };
     let mut trials = vec![
-        trial(packages::uv().is_some(), "uv_installs", "there is no uv on PATH", packages::uv_installs),
+        trial(
+            packages::uv().is_some() || requires("uv"),
+            "uv_installs",
+            "there is no uv on PATH",
+            packages::uv_installs,
+        ),
         trial(
             packages::base_has_pip(),
             "pip_of_the_base_installs",
