@@ -8,7 +8,6 @@ mod wheels;
 
 use std::{
     fs,
-    path::Path,
     sync::{Arc, Condvar, Mutex, PoisonError},
 };
 
@@ -58,17 +57,16 @@ impl Watch for Board {
 }
 
 /// The matrix's own environment, with a package that is made here in place of the real one, so that no index is asked.
-fn packaged() -> Result<(Recipe, EnvironmentSpec), Error> {
+fn packaged() -> Result<(Recipe, EnvironmentSpec, tempfile::TempDir), Error> {
     let name = "matrix_trial";
     let toml = include_str!("../fixtures/environment.toml").replace("packaging==24.2", "matrix-trial==1.0");
     let spec = EnvironmentSpec::parse(&toml, Format::Toml)?;
     let pip = wheels::pip().map_err(|why| Error::new(Code::MachineUnsuitable, why))?;
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("wheels-{}", std::process::id()));
     let (file, bytes) = wheels::wheel(name, "1.0", "py3-none-any");
     let cannot = |source: std::io::Error| Error::new(Code::FileError, source.to_string());
-    fs::create_dir_all(&folder).map_err(cannot)?;
-    fs::write(folder.join(file), &bytes).map_err(cannot)?;
-    fs::copy(pip, folder.join(PIP.file)).map_err(cannot)?;
+    let folder = tempfile::tempdir().map_err(cannot)?;
+    fs::write(folder.path().join(file), &bytes).map_err(cannot)?;
+    fs::copy(pip, folder.path().join(PIP.file)).map_err(cannot)?;
     let lockfile = format!(
         "# provider-lock: v1\n# provider-inputs: {}\n# provider-protected: {}=={}\n\
          matrix-trial==1.0 \\\n    --hash=sha256:{}\n{}=={} \\\n    --hash=sha256:{}\n",
@@ -81,9 +79,9 @@ fn packaged() -> Result<(Recipe, EnvironmentSpec), Error> {
         PIP.sha256,
     );
     let variables = [
-        ("PIP_FIND_LINKS", folder.display().to_string()),
+        ("PIP_FIND_LINKS", folder.path().display().to_string()),
         ("PIP_NO_INDEX", "1".to_owned()),
-        ("UV_FIND_LINKS", folder.display().to_string()),
+        ("UV_FIND_LINKS", folder.path().display().to_string()),
         ("UV_NO_INDEX", "1".to_owned()),
     ];
     let recipe = Recipe {
@@ -92,13 +90,13 @@ fn packaged() -> Result<(Recipe, EnvironmentSpec), Error> {
         base: BasePin::unpinned("none", "none")?,
         variables: InstallerVariables::of(variables.map(|(name, value)| (name.to_owned(), value))),
     };
-    Ok((recipe, spec))
+    Ok((recipe, spec, folder))
 }
 
 fn run(provider: &str, board: &Board) -> Result<(), Error> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|source| Error::new(Code::MachineUnsuitable, source.to_string()))?;
-    let (mut recipe, spec) = packaged()?;
+    let (mut recipe, spec, _folder) = packaged()?;
     let entrant = Entrant::open(provider, &[])?;
     runtime.block_on(async {
         let bases = pin_bases(&spec, &[Arc::clone(&entrant.provider)], &ApprovedBases::default()).await?;

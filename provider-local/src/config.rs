@@ -19,6 +19,10 @@ pub const STATE_DIR: &str = "PROVIDER_LOCAL_STATE_DIR";
 /// The base that is always there: this machine's own root.
 pub const HOST: &str = "host";
 
+/// The simple API (PEP 503 and 691) that is asked where neither the Environment nor the caller names an index. It is
+/// the one that pip and uv ask by themselves.
+pub const PUBLIC_INDEX: &str = "https://pypi.org/simple";
+
 /// How the driver works.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]

@@ -111,7 +111,7 @@ mod record;
 mod sandbox;
 
 pub use cache::{CacheLimits, CacheReport, RemovedLayer};
-pub use config::{InstallerWay, LocalConfig};
+pub use config::{InstallerWay, LocalConfig, PUBLIC_INDEX};
 #[cfg(embedded)]
 pub use driver::LocalProvider;
 

@@ -89,6 +89,14 @@ fn find_pip() -> Result<PathBuf, String> {
     let words = ["-m", "pip", "download", "--no-deps", "--retries", "1", "--timeout", "10", "--dest"];
     let output = Command::new("python3").args(words).arg(folder.path()).arg(&pin).output();
     if !is_right(&fetched) {
+        // As the driver does where there is no pip.
+        let script = include_str!("../../src/builder/python/fetch.py");
+        let words = ["-I", "-B", "-c", script, "get"];
+        let mut own = Command::new("python3");
+        own.args(words).arg(folder.path()).args([PIP.file, PIP.sha256]);
+        let _ = own.env("PROVIDER_INDEXES", provider_local::PUBLIC_INDEX).output();
+    }
+    if !is_right(&fetched) {
         let said = output.map(|output| String::from_utf8_lossy(&output.stderr).trim().to_owned());
         let last = said.map(|text| text.lines().last().unwrap_or_default().to_owned());
         return Err(format!(

@@ -11,11 +11,8 @@ use provider_core::{
     secret::{Secret, SecretSet},
 };
 
-use crate::{engine::BuildInput, errors::error};
+use crate::{config::PUBLIC_INDEX, engine::BuildInput, errors::error};
 
-/// The simple API (PEP 503 and 691) that is asked where neither the Environment nor the caller names an index. It is
-/// the one that pip and uv ask by themselves.
-pub(super) const PUBLIC_INDEX: &str = "https://pypi.org/simple";
 /// Where inputs and secrets are in a build box.
 pub(super) const INPUTS: &str = "/run/inputs";
 const SECRETS: &str = "/run/secrets";
