@@ -192,3 +192,76 @@ impl fmt::Display for Artifact {
         write!(f, "{} ({})", self.environment, self.reference)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::{
+        environment::{BasePin, Environment, EnvironmentSpec, Lockfile},
+        lifecycle::{Clock, ResourceKind},
+        memory::{ManualClock, MemoryProvider, Pace, World},
+        secret::SecretSet,
+    };
+
+    fn provider() -> MemoryProvider {
+        let clock: Arc<dyn Clock> = Arc::new(ManualClock::new());
+        MemoryProvider::new(&World::new(Arc::clone(&clock), Pace::SLOW), clock)
+    }
+
+    fn artifact_of(provider: &dyn Provider) -> Artifact {
+        let environment = Environment::new(EnvironmentSpec::named("a"), None).unwrap();
+        let base = BasePin::unpinned("memory", "x").unwrap();
+        let request =
+            BuildRequest::new(environment, Lockfile::without_packages(), base, SecretSet::new()).unwrap();
+        let thing = ResourceRef {
+            kind: ResourceKind::Artifact,
+            provider: provider.id().clone(),
+            account: provider.account().to_owned(),
+            endpoint: provider.endpoint().to_owned(),
+            id: "one".into(),
+            name: None,
+            details: BTreeMap::new(),
+        };
+        Artifact::of_build(&request, &thing, "one@sha256:1", Timestamp::from_millis(1), None).unwrap()
+    }
+
+    #[test]
+    fn a74_an_artifact_of_another_provider_account_or_version_is_refused() {
+        let provider = provider();
+        let good = artifact_of(&provider);
+        good.check_for(&provider).unwrap();
+        let other = ProviderId::new("other").unwrap();
+        for (changed, words) in [
+            (Artifact { provider: other, ..good.clone() }, "is an artifact of other"),
+            (Artifact { account: "another".into(), ..good.clone() }, "belongs to account another"),
+            (Artifact { version: 1, ..good.clone() }, "is of version 1"),
+        ] {
+            let error = changed.check_for(&provider).unwrap_err();
+            assert!(error.code() == Code::SpecInvalid && error.message().contains(words), "{error}");
+        }
+    }
+
+    #[test]
+    fn a29_each_changed_key_is_named_and_the_reference_is_none_of_them() {
+        let good = artifact_of(&provider());
+        let facts = good.facts().unwrap();
+        let moved = Artifact { reference: "two".into(), ..good.clone() };
+        assert!(moved.differs_from(&facts).unwrap().is_empty());
+        let env_vars = BTreeMap::from([("LD_PRELOAD".to_owned(), "x".to_owned())]);
+        let changed = Artifact { env_vars, expires: Some(Timestamp::from_millis(9)), ..good };
+        assert_eq!(changed.differs_from(&facts).unwrap(), ["env_vars", "expires"]);
+    }
+
+    #[test]
+    fn a_record_whose_texts_cannot_be_ours_is_refused_unseen() {
+        let good = artifact_of(&provider());
+        good.check_form().unwrap();
+        for environment in ["", "a\u{1b}[31m", &"a".repeat(64)] {
+            let changed = Artifact { environment: environment.to_owned(), ..good.clone() };
+            let error = changed.check_form().unwrap_err();
+            assert!(!error.to_string().contains('\u{1b}'), "{error:?}");
+        }
+    }
+}
