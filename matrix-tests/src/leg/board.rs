@@ -64,7 +64,10 @@ impl Board<'_> {
                 RowReport::passed(
                     rows::CLOSE,
                     began.elapsed(),
-                    format!("{gone} things deleted and seen to be gone"),
+                    format!(
+                        "{gone} {} deleted and seen to be gone",
+                        if gone == 1 { "thing" } else { "things" }
+                    ),
                 )
             }
             Err(error) => RowReport::failed(rows::CLOSE, began.elapsed(), &error),
