@@ -80,6 +80,27 @@ fn records_that_cannot_be_used() {
     assert!(place.left().is_empty(), "left {:?}", place.left());
 }
 
+/// What a build leaked is found in the kept artifact, once its secret's value is given again.
+fn a_leak_in_a_kept_artifact_is_found() {
+    let place = Place::new();
+    let spec = "[metadata]\nname = \"a\"\n[[spec.buildSecrets]]\nid = \"s\"\nmountAs = \"env\"\nname = \"S\"\n\
+                [spec.commands]\npostInstall = [\"echo $S > /home/sandbox/leak.txt\"]\n";
+    let (env, out) = (place.file("env.toml", spec), place.path("a.json"));
+    let with_secret = |arguments: &[&str]| {
+        let mut command = place.matrix(arguments);
+        command.args(["--secret", "s=THE_SECRET"]).env("THE_SECRET", "leaked-value-one");
+        command.output().expect("the command starts")
+    };
+    assert_exit(&with_secret(&["build", "--env", &env, "--keep", "--out", &out]), 0);
+    let unknown = assert_exit(&place.run(&["run", "--artifact", &out]), 0);
+    assert!(unknown.contains("not asked") && unknown.contains("--secret"), "{unknown}");
+    let found = assert_exit(&with_secret(&["run", "--artifact", &out]), 1);
+    assert!(found.contains("leak.txt") && !found.contains("leaked-value-one"), "{found}");
+    assert_exit(&place.run(&["delete", &out]), 0);
+    let left = Command::new("grep").args(["-r", "-l", "leaked-value-one"]).arg(place.state()).output();
+    assert!(left.expect("grep").stdout.is_empty(), "the secret stays on this machine");
+}
+
 /// A record that is lost: what a sweep lists can be deleted by its id.
 fn a_lost_record_strands_nothing() {
     let place = Place::new();
@@ -357,6 +378,11 @@ fn main() {
     let trials = vec![
         trial_with_sandboxes("kept_by_one_launched_by_others", false, kept_by_one_process_launched_by_others),
         trial_with_sandboxes("records_that_cannot_be_used", false, records_that_cannot_be_used),
+        trial_with_sandboxes(
+            "a75_a_leak_in_a_kept_artifact_is_found",
+            false,
+            a_leak_in_a_kept_artifact_is_found,
+        ),
         trial_with_sandboxes("a_lost_record_strands_nothing", false, a_lost_record_strands_nothing),
         trial_with_sandboxes("a29_one_changed_byte_is_named", false, one_changed_byte_is_named),
         trial_with_sandboxes("a29_a_changed_record_is_named", false, a_changed_record_is_named),

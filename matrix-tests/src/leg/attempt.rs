@@ -16,6 +16,12 @@ use super::{LegPlan, RowReport, board::Board, report::rows, run::Start};
 /// A build that began before this, as another clock tells it, may have written a file that is looked at.
 const CLOCK_MARGIN: Duration = Duration::from_secs(60);
 
+/// So long before a moment.
+fn before(moment: Timestamp, time: Duration) -> Timestamp {
+    let millis = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    Timestamp::from_millis(moment.as_millis().saturating_sub(millis))
+}
+
 /// The part of a leg that may fail, panic or be interrupted.
 pub(super) struct Attempt<'a, 'b> {
     pub(super) plan: &'a LegPlan,
@@ -52,7 +58,10 @@ impl Attempt<'_, '_> {
         self.verify(&artifact, &sandbox).await?;
         let since = match &artifact {
             Subject::Built(_) => began,
-            Subject::Given(artifact) => artifact.built,
+            // It was finished then; what its build wrote is older, but not older than a build may take.
+            Subject::Given(artifact) => {
+                before(artifact.built, self.plan.entrant.provider.capabilities().build_deadline)
+            }
         };
         let failed = self.check(&artifact, &sandbox, since).await;
         if failed.is_empty() {
@@ -126,9 +135,7 @@ impl Attempt<'_, '_> {
         context.contract = plan.entrant.contract.clone();
         context.groups_cannot_be_dropped = plan.entrant.keeps_groups;
         context.language = artifact.language.clone();
-        context.since = Some(Timestamp::from_millis(
-            began.as_millis().saturating_sub(u64::try_from(CLOCK_MARGIN.as_millis()).unwrap_or(u64::MAX)),
-        ));
+        context.since = Some(before(began, CLOCK_MARGIN));
         context.search_as = plan.entrant.sees_all;
         context.metadata = vec![
             ("the artifact's record".to_owned(), serde_json::to_string(artifact).unwrap_or_default()),
