@@ -22,11 +22,14 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
+    /// From this call on, a signal no longer ends the process by itself.
     pub(crate) fn listen() -> Self {
         let signals = Self { first: Arc::default(), terminated: Arc::default() };
         let (first, terminated) = (Arc::clone(&signals.first), Arc::clone(&signals.terminated));
+        // Here and not in the task, which begins later.
+        let mut source = Source::open();
         let listening = async move {
-            let exit = next_signal().await;
+            let exit = source.next().await;
             terminated.store(exit == Exit::Terminated, Ordering::SeqCst);
             show::note(
                 "interrupted: cleaning up; once more ends at once and leaves the rest to `matrix sweep --delete`",
@@ -34,8 +37,8 @@ impl Signals {
             first.notify_one();
             // What asks once may send the same signal to the process and to its group.
             let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-            while timeout(&clock, SAME_REQUEST, next_signal()).await.is_ok() {}
-            let exit = next_signal().await;
+            while timeout(&clock, SAME_REQUEST, source.next()).await.is_ok() {}
+            let exit = source.next().await;
             show::note("ended at once; `matrix sweep --delete` deletes what is left");
             std::process::exit(i32::from(exit.code()));
         };
@@ -49,30 +52,59 @@ impl Signals {
         self.first.notified().await;
     }
 
+    /// Work before anything was created: it is simply given up. `None` if a signal came.
+    pub(crate) async fn unless<T>(&self, work: impl Future<Output = T>) -> Option<T> {
+        tokio::select! {
+            biased;
+            () = self.first() => None,
+            done = work => Some(done),
+        }
+    }
+
     /// The exit code of interrupted work.
     pub(crate) fn exit(&self) -> Exit {
         if self.terminated.load(Ordering::SeqCst) { Exit::Terminated } else { Exit::Interrupted }
     }
 }
 
+/// Where signals come from.
 #[cfg(unix)]
-async fn next_signal() -> Exit {
-    use tokio::signal::unix::{SignalKind, signal};
-    let (Ok(mut interrupt), Ok(mut terminate)) =
-        (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
-    else {
-        return std::future::pending().await;
-    };
-    tokio::select! {
-        _ = interrupt.recv() => Exit::Interrupted,
-        _ = terminate.recv() => Exit::Terminated,
+struct Source(Option<[tokio::signal::unix::Signal; 2]>);
+
+#[cfg(unix)]
+impl Source {
+    fn open() -> Self {
+        use tokio::signal::unix::{SignalKind, signal};
+        let interrupt = signal(SignalKind::interrupt()).ok();
+        Self(interrupt.zip(signal(SignalKind::terminate()).ok()).map(<[_; 2]>::from))
+    }
+
+    /// Cancel safe.
+    async fn next(&mut self) -> Exit {
+        let Some([interrupt, terminate]) = &mut self.0 else {
+            return std::future::pending().await;
+        };
+        tokio::select! {
+            _ = interrupt.recv() => Exit::Interrupted,
+            _ = terminate.recv() => Exit::Terminated,
+        }
     }
 }
 
+/// Where signals come from.
 #[cfg(not(unix))]
-async fn next_signal() -> Exit {
-    match tokio::signal::ctrl_c().await {
-        Ok(()) => Exit::Interrupted,
-        Err(_) => std::future::pending().await,
+struct Source;
+
+#[cfg(not(unix))]
+impl Source {
+    fn open() -> Self {
+        Self
+    }
+
+    async fn next(&mut self) -> Exit {
+        match tokio::signal::ctrl_c().await {
+            Ok(()) => Exit::Interrupted,
+            Err(_) => std::future::pending().await,
+        }
     }
 }

@@ -24,7 +24,11 @@ const WEEK: Duration = Duration::from_secs(7 * 24 * 3600);
 
 pub(super) async fn build(options: &Build, verbose: bool) -> Result<Exit> {
     let place = options.out.as_deref().map(Place::find).transpose()?;
-    let prepared = recipe::prepare(&options.source).await?;
+    let signals = Signals::listen();
+    let Some(prepared) = signals.unless(recipe::prepare(&options.source)).await else {
+        return Ok(signals.exit());
+    };
+    let prepared = prepared?;
     let provider = &prepared.entrant.provider;
     Finding::refuse_all(&provider.validate(prepared.recipe.environment.spec(), &prepared.recipe.lockfile))?;
     let config = session_config(options.kill_at);
@@ -41,7 +45,6 @@ pub(super) async fn build(options: &Build, verbose: bool) -> Result<Exit> {
         request = request.with_lifetime(lifetime, now)?;
     }
     let session = Session::open(config)?;
-    let signals = Signals::listen();
     let work = async {
         let artifact = observed(&session, &prepared, request, verbose).await?;
         match (place, &options.out) {

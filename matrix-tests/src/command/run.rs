@@ -68,10 +68,14 @@ fn told(written: Result<()>) {
 }
 
 async fn run_one(options: &Run, verbose: bool) -> Result<Exit> {
+    let signals = Signals::listen();
     let (entrant, start, secrets) = match &options.artifact {
         Some(path) => from_artifact(path, options)?,
         None => {
-            let Prepared { entrant, recipe, secrets } = recipe::prepare(&options.source).await?;
+            let Some(prepared) = signals.unless(recipe::prepare(&options.source)).await else {
+                return Ok(signals.exit());
+            };
+            let Prepared { entrant, recipe, secrets } = prepared?;
             (entrant, Start::Build(Box::new(recipe)), secrets)
         }
     };
@@ -82,7 +86,6 @@ async fn run_one(options: &Run, verbose: bool) -> Result<Exit> {
         session: session_config(options.kill_at),
         close_within: options.close_within,
     };
-    let signals = Signals::listen();
     let report = {
         let screen = show::Screen::new(plan.entrant.provider.id().as_str(), verbose);
         run_leg(&plan, &screen, signals.first()).await?

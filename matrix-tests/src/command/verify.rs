@@ -17,9 +17,12 @@ pub(super) async fn verify(options: &Verify) -> Result<Exit> {
     let entrant = Entrant::open(artifact.provider.as_str(), &[])?;
     artifact.check_for(&*entrant.provider).map_err(|error| error.with_operation("verify"))?;
     let began = Instant::now();
-    let mut findings = entrant.provider.verify(&artifact).await?;
-    let session = Session::open(session_config(None))?;
     let signals = Signals::listen();
+    let Some(findings) = signals.unless(entrant.provider.verify(&artifact)).await else {
+        return Ok(signals.exit());
+    };
+    let mut findings = findings?;
+    let session = Session::open(session_config(None))?;
     let work = async {
         if findings.is_empty() {
             inside(&session, &entrant, &artifact).await
