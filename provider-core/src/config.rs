@@ -1,6 +1,10 @@
 //! The settings that this crate reads from the environment, all of them.
 
-use std::{env, ffi::OsString, path::PathBuf};
+use std::{
+    env,
+    ffi::{OsStr, OsString},
+    path::{Path, PathBuf},
+};
 
 use crate::{
     environment::{InstallerVariables, UvRunner},
@@ -13,6 +17,22 @@ use crate::{
 pub const STATE_DIR: &str = "PROVIDER_STATE_DIR";
 /// Whose things they are: `PROVIDER_OWNER`.
 pub const OWNER: &str = "PROVIDER_OWNER";
+
+/// The first program of this name in the folders of a search path. Relative folders do not count: they would name
+/// another program in each working directory.
+pub fn program_on_path(path: &OsStr, name: &str) -> Option<PathBuf> {
+    let folders = env::split_paths(path).filter(|folder| folder.is_absolute());
+    folders.map(|folder| folder.join(name)).find(|place| is_program(place))
+}
+
+fn is_program(path: &Path) -> bool {
+    let Ok(metadata) = path.metadata() else { return false };
+    #[cfg(unix)]
+    let may_run = std::os::unix::fs::PermissionsExt::mode(&metadata.permissions()) & 0o111 != 0;
+    #[cfg(not(unix))]
+    let may_run = true;
+    metadata.is_file() && may_run
+}
 
 /// What the environment says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

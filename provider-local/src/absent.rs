@@ -66,14 +66,6 @@ impl LocalProvider {
     pub fn tidy(&self) -> Result<usize> {
         match self.0 {}
     }
-
-    /// Cannot be called, as there is no driver.
-    ///
-    /// # Errors
-    /// None.
-    pub fn cached_layers(&self) -> Result<(usize, u64)> {
-        match self.0 {}
-    }
 }
 
 #[async_trait]

@@ -3,13 +3,13 @@
 use std::{
     collections::BTreeMap,
     env,
-    ffi::{OsStr, OsString},
-    fmt, fs,
+    ffi::OsString,
+    fmt,
     path::{Path, PathBuf},
 };
 
 use provider_core::{
-    config::Settings,
+    config::{Settings, program_on_path},
     error::{Code, Error, Result},
 };
 
@@ -110,7 +110,7 @@ impl LocalConfig {
         };
         let mut config = Self::new(state_dir);
         config.hidden.extend(settings.state_dir);
-        config.uv = lookup("PATH").and_then(|path| program_on(&path, "uv"));
+        config.uv = lookup("PATH").and_then(|path| program_on_path(&path, "uv"));
         Ok(config)
     }
 
@@ -151,22 +151,6 @@ impl LocalConfig {
     }
 }
 
-/// The first program of this name in the folders of a search path.
-fn program_on(path: &OsStr, name: &str) -> Option<PathBuf> {
-    let places = env::split_paths(path).filter(|folder| folder.is_absolute()).map(|folder| folder.join(name));
-    places.into_iter().find(|place| is_program(place))
-}
-
-fn is_program(path: &Path) -> bool {
-    #[cfg(unix)]
-    let may_run = |metadata: &fs::Metadata| {
-        std::os::unix::fs::PermissionsExt::mode(&metadata.permissions()) & 0o111 != 0
-    };
-    #[cfg(not(unix))]
-    let may_run = |_: &fs::Metadata| true;
-    fs::metadata(path).is_ok_and(|metadata| metadata.is_file() && may_run(&metadata))
-}
-
 fn shown(path: &Path) -> String {
     format!("{:?}", path.display().to_string())
 }
@@ -194,7 +178,7 @@ mod tests {
     #[cfg(unix)]
     #[test]
     fn uv_is_the_first_program_of_that_name_on_the_path() {
-        use std::os::unix::fs::PermissionsExt as _;
+        use std::{fs, os::unix::fs::PermissionsExt as _};
         let folder = tempfile::tempdir().unwrap();
         let place = |name: &str| folder.path().join(name).join("uv");
         for (name, mode) in [("plain", 0o644), ("good", 0o755), ("later", 0o755)] {

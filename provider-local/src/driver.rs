@@ -118,16 +118,6 @@ impl LocalProvider {
         Ok(reaped.boxes.len() + reaped.others)
     }
 
-    /// How many layers are kept to make the next build faster, and their size in bytes. Blocks: it walks them.
-    ///
-    /// # Errors
-    /// [`Code::MachineUnsuitable`] if the state folder cannot be read.
-    pub fn cached_layers(&self) -> Result<(usize, u64)> {
-        let layers = self.inner.engine.store().layers().map_err(from_store)?;
-        let bytes = layers.iter().map(Layer::size).sum();
-        Ok((layers.len(), bytes))
-    }
-
     /// Removes the layers that no artifact needs and nobody uses, as far as the limits allow, and says which stay and
     /// why. They are cache: a build makes them again. What killed processes left goes too, unless this only looks.
     /// Blocks.

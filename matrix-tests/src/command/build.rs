@@ -1,21 +1,19 @@
 //! `matrix build`
 
-use std::{fs, path::Path, sync::Arc, time::Duration};
+use std::{fs, path::Path, time::Duration};
 
 use provider_core::{
     environment::Artifact,
     error::{Code, Error, Result},
-    lifecycle::{Clock as _, Event, Lifetime, Outcome, Owned, Progress, Session, SystemClock},
-    provider::{Finding, Plan},
+    lifecycle::{Clock as _, Lifetime, Outcome, Owned, Session, SystemClock},
 };
 
 use super::{record::Place, run::session_config};
 use crate::{
     cli::Build,
     exit::Exit,
-    leg::Watch as _,
-    recipe::{self, Prepared},
-    show,
+    leg::{build_watched, refuse_machine, refuse_recipe},
+    recipe, show,
     signals::Signals,
 };
 
@@ -30,10 +28,9 @@ pub(super) async fn build(options: &Build, verbose: bool) -> Result<Exit> {
     };
     let prepared = prepared?;
     let provider = &prepared.entrant.provider;
-    Finding::refuse_all(&provider.validate(prepared.recipe.environment.spec(), &prepared.recipe.lockfile))?;
     let config = session_config(options.kill_at);
-    Finding::refuse_all(&provider.preflight(&Plan::new(config.budget)).await?)
-        .map_err(|error| error.with_provider(provider.id()).with_operation("preflight"))?;
+    refuse_recipe(provider, &prepared.recipe)?;
+    refuse_machine(provider, config.budget).await?;
     let reason = options.reason.as_deref().unwrap_or("kept by matrix build");
     let mut request = prepared.recipe.request(&prepared.secrets)?;
     if options.keep {
@@ -46,7 +43,9 @@ pub(super) async fn build(options: &Build, verbose: bool) -> Result<Exit> {
     }
     let session = Session::open(config)?;
     let work = async {
-        let artifact = observed(&session, &prepared, request, verbose).await?;
+        let screen = show::Screen::new(provider.id().as_str(), verbose);
+        let artifact = build_watched(&session, provider, request, &screen).await?;
+        drop(screen);
         match (place, &options.out) {
             (Some(place), Some(out)) => keep(artifact, place, out, reason).await.map(Some),
             _ => artifact.close().await.map(|()| None),
@@ -65,25 +64,6 @@ pub(super) async fn build(options: &Build, verbose: bool) -> Result<Exit> {
         Err(_) => Exit::Failed,
         Ok(_) => Exit::Passed,
     })
-}
-
-async fn observed(
-    session: &Session,
-    prepared: &Prepared,
-    request: provider_core::environment::BuildRequest,
-    verbose: bool,
-) -> Result<Owned<Artifact>> {
-    let screen = show::Screen::new(prepared.entrant.provider.id().as_str(), verbose);
-    let (progress, mut events) = Progress::channel();
-    let mut build =
-        std::pin::pin!(session.build_observed(&Arc::clone(&prepared.entrant.provider), request, progress));
-    loop {
-        let event: Event = tokio::select! {
-            built = &mut build => return built,
-            Some(event) = events.next() => event,
-        };
-        screen.event(&event);
-    }
 }
 
 /// The record first: without it, nobody could launch or delete what is kept.

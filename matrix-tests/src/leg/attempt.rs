@@ -7,14 +7,38 @@ use provider_core::{
     environment::{Artifact, BuildRequest, verify_lockfile},
     error::{Code, Error, Result},
     lifecycle::{Event, Owned, Progress, Session, Timestamp},
-    provider::{Finding, LaunchOptions},
+    provider::{Finding, LaunchOptions, Provider},
     sandbox::Sandbox,
 };
 
-use super::{LegPlan, RowReport, board::Board, report::rows, run::Start};
+use super::{LegPlan, RowReport, Watch, board::Board, report::rows, run::Start};
 
 /// A build that began before this, as another clock tells it, may have written a file that is looked at.
 const CLOCK_MARGIN: Duration = Duration::from_secs(60);
+
+/// Builds, and tells each event of the build, the last ones too.
+///
+/// # Errors
+/// Those of [`Session::build`].
+pub(crate) async fn build_watched(
+    session: &Session,
+    provider: &Arc<dyn Provider>,
+    request: BuildRequest,
+    watch: &dyn Watch,
+) -> Result<Owned<Artifact>> {
+    let (progress, mut events) = Progress::channel();
+    let mut build = std::pin::pin!(session.build_observed(provider, request, progress));
+    let built = loop {
+        tokio::select! {
+            built = &mut build => break built,
+            Some(event) = events.next() => watch.event(&event),
+        }
+    };
+    while let Some(event) = events.try_next() {
+        watch.event(&event);
+    }
+    built
+}
 
 /// So long before a moment.
 fn before(moment: Timestamp, time: Duration) -> Timestamp {
@@ -73,20 +97,9 @@ impl Attempt<'_, '_> {
 
     async fn build(&mut self, request: BuildRequest) -> Result<Owned<Artifact>> {
         let base = request.base().to_string();
-        let (progress, mut events) = Progress::channel();
-        let build = self.session.build_observed(&self.plan.entrant.provider, request, progress);
-        let watch = self.board.watch;
+        let build = build_watched(self.session, &self.plan.entrant.provider, request, self.board.watch);
         let step = async {
-            let mut build = std::pin::pin!(build);
-            let artifact = loop {
-                tokio::select! {
-                    built = &mut build => break built?,
-                    Some(event) = events.next() => watch.event(&event),
-                }
-            };
-            while let Some(event) = events.try_next() {
-                watch.event(&event);
-            }
+            let artifact = build.await?;
             let note = if artifact.reproducible { "" } else { ", not reproducible: its base has no digest" };
             let summary = format!("{} from base {base}{note}", artifact.environment);
             Ok((artifact, summary))

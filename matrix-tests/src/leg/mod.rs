@@ -8,7 +8,9 @@ mod leaks;
 mod report;
 mod run;
 
+pub(crate) use attempt::build_watched;
 #[cfg(unix)]
 pub use kill::KillAt;
 pub use report::{LegKind, LegReport, RowReport, RowStatus, rows};
 pub use run::{LegPlan, Recipe, Start, Watch, run_leg};
+pub(crate) use run::{refuse_machine, refuse_recipe};

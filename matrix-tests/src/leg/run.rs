@@ -2,6 +2,7 @@
 
 use std::{
     panic::AssertUnwindSafe,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -10,7 +11,7 @@ use provider_core::{
     environment::{Artifact, BasePin, BuildRequest, Environment, InstallerVariables, Lockfile},
     error::{Code, Error, Result},
     lifecycle::{Event, Session, SessionConfig},
-    provider::{Finding, Plan},
+    provider::{Finding, Plan, Provider},
     secret::SecretSet,
 };
 
@@ -148,9 +149,7 @@ async fn prepare(plan: &LegPlan, watch: &dyn Watch) -> Result<Option<BuildReques
     let provider = &plan.entrant.provider;
     let request = match &plan.start {
         Start::Build(recipe) => {
-            let findings = provider.validate(recipe.environment.spec(), &recipe.lockfile);
-            Finding::refuse_all(&findings)
-                .map_err(|error| error.with_provider(provider.id()).with_operation("validate"))?;
+            refuse_recipe(provider, recipe)?;
             Some(recipe.request(&plan.secrets)?)
         }
         Start::Artifact(artifact) => {
@@ -158,7 +157,18 @@ async fn prepare(plan: &LegPlan, watch: &dyn Watch) -> Result<Option<BuildReques
             None
         }
     };
-    Finding::refuse_all(&provider.preflight(&Plan::new(plan.session.budget)).await?)
-        .map_err(|error| error.with_provider(provider.id()).with_operation("preflight"))?;
+    refuse_machine(provider, plan.session.budget).await?;
     Ok(request)
+}
+
+/// Refuses what the provider cannot build.
+pub(crate) fn refuse_recipe(provider: &Arc<dyn Provider>, recipe: &Recipe) -> Result<()> {
+    Finding::refuse_all(&provider.validate(recipe.environment.spec(), &recipe.lockfile))
+        .map_err(|error| error.with_provider(provider.id()).with_operation("validate"))
+}
+
+/// Refuses a machine or an account that cannot carry work of this budget out.
+pub(crate) async fn refuse_machine(provider: &Arc<dyn Provider>, budget: Duration) -> Result<()> {
+    Finding::refuse_all(&provider.preflight(&Plan::new(budget)).await?)
+        .map_err(|error| error.with_provider(provider.id()).with_operation("preflight"))
 }

@@ -59,8 +59,8 @@ impl DeleteOptions {
 /// Cancel safe: dropping the future does not stop the deletion.
 ///
 /// # Errors
-/// [`Code::SpecInvalid`] if one is another provider's, account's or owner's, or if they were made by different runs; [`Code::NameTaken`] if one does not carry
-/// the mark that its reference says; errors of the connection before anything was deleted.
+/// [`Code::SpecInvalid`] if one is another provider's, account's or owner's, or if they were made by different runs;
+/// [`Code::NameTaken`] if one does not carry the mark that its reference says; errors of the connection before anything was deleted.
 pub async fn delete_kept(
     folder: StateFolder,
     owner: Owner,
@@ -149,7 +149,7 @@ impl Deleter {
             } else {
                 Ok(DeletedHow::AlreadyGone)
             };
-            let line = |reason| line_of(thing, name, reason);
+            let line = |reason| ReportLine::of(thing, name.stamp.expiry(), reason);
             match gone {
                 Ok(how) => {
                     tracing::info!(provider = %thing.provider, kind = %thing.kind, id = %thing.id, "deleted");
@@ -205,16 +205,5 @@ fn intent_of(thing: &ResourceRef, name: &ThingName, now: Timestamp) -> Intent {
         endpoint: thing.endpoint.clone(),
         expires: name.stamp.expiry(),
         at: now,
-    }
-}
-
-fn line_of(thing: &ResourceRef, name: &ThingName, reason: Option<String>) -> ReportLine {
-    ReportLine {
-        kind: thing.kind,
-        provider: thing.provider.clone(),
-        id: Some(thing.id.clone()),
-        name: name.to_string(),
-        reason,
-        bound: name.stamp.expiry(),
     }
 }

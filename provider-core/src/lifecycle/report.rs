@@ -31,6 +31,18 @@ pub struct ReportLine {
 }
 
 impl ReportLine {
+    /// Of a thing whose intent is in no book at hand.
+    pub(crate) fn of(thing: &ResourceRef, bound: Option<Timestamp>, reason: Option<String>) -> Self {
+        Self {
+            kind: thing.kind,
+            provider: thing.provider.clone(),
+            id: Some(thing.id.clone()),
+            name: thing.name.clone().unwrap_or_default(),
+            reason,
+            bound,
+        }
+    }
+
     pub(crate) fn of_intent(intent: &Intent, reason: Option<String>) -> Self {
         Self {
             kind: intent.kind,

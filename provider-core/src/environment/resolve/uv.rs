@@ -2,7 +2,6 @@
 
 use std::{
     collections::BTreeMap,
-    env,
     ffi::{OsStr, OsString},
     fmt,
     path::PathBuf,
@@ -19,6 +18,7 @@ use super::{
     words::{self, Words},
 };
 use crate::{
+    config::program_on_path,
     environment::{InstallerVariables, Lockfile},
     error::{Code, Error, Result},
     lifecycle::{Clock, SystemClock, timeout},
@@ -95,9 +95,7 @@ impl UvRunner {
     /// # Errors
     /// [`Code::CapabilityUnsupported`] with what to do, if no folder of the PATH has it.
     pub fn program(&self) -> Result<PathBuf> {
-        // A relative folder would name another program in each working directory.
-        let folders = env::split_paths(&self.path).filter(|folder| folder.is_absolute());
-        folders.map(|folder| folder.join(PROGRAM)).find(|path| is_program(path)).ok_or_else(|| {
+        program_on_path(&self.path, PROGRAM).ok_or_else(|| {
             Error::new(Code::CapabilityUnsupported, "packages cannot be resolved: there is no uv on the PATH")
                 .with_advice("install uv, or give a lockfile that was resolved elsewhere")
         })
@@ -125,15 +123,6 @@ impl UvRunner {
         }
         command
     }
-}
-
-fn is_program(path: &std::path::Path) -> bool {
-    let Ok(metadata) = path.metadata() else { return false };
-    #[cfg(unix)]
-    let may_run = std::os::unix::fs::PermissionsExt::mode(&metadata.permissions()) & 0o111 != 0;
-    #[cfg(not(unix))]
-    let may_run = true;
-    metadata.is_file() && may_run
 }
 
 /// What `uv` is told. Nothing of it is read by a shell.

@@ -67,7 +67,7 @@ impl Sweeper {
         if !self.options.delete {
             for (thing, bound) in &marked {
                 let age = bound.map(|bound| self.options.clock.now().since(bound)).unwrap_or_default();
-                let line = line_of(thing, *bound, Some("past its stamp".into()));
+                let line = ReportLine::of(thing, *bound, Some("past its stamp".into()));
                 self.report.owing.push(Owing { line, age });
             }
             return;
@@ -83,12 +83,14 @@ impl Sweeper {
                 match marked {
                     Marked::Absent => {}
                     Marked::Left(ref error) => self.report.leave(thing, error.to_string()),
-                    Marked::Gone(DeletedHow::Deleted) => result.deleted.push(line_of(thing, *bound, None)),
+                    Marked::Gone(DeletedHow::Deleted) => {
+                        result.deleted.push(ReportLine::of(thing, *bound, None))
+                    }
                     Marked::Gone(DeletedHow::AlreadyGone) => {
-                        result.already_gone.push(line_of(thing, *bound, None));
+                        result.already_gone.push(ReportLine::of(thing, *bound, None));
                     }
                     Marked::Stuck(ref error) => {
-                        result.stuck.push(line_of(thing, *bound, Some(error.to_string())))
+                        result.stuck.push(ReportLine::of(thing, *bound, Some(error.to_string())))
                     }
                 }
                 if matches!(marked, Marked::Absent | Marked::Gone(_)) {
@@ -96,17 +98,6 @@ impl Sweeper {
                 }
             }
         }
-    }
-}
-
-fn line_of(thing: &ResourceRef, bound: Option<Timestamp>, reason: Option<String>) -> ReportLine {
-    ReportLine {
-        kind: thing.kind,
-        provider: thing.provider.clone(),
-        id: Some(thing.id.clone()),
-        name: thing.name.clone().unwrap_or_default(),
-        reason,
-        bound,
     }
 }
 

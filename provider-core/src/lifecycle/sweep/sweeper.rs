@@ -38,8 +38,8 @@ impl Sweeper {
         if !self.read_kept().await? {
             return Ok(self.report);
         }
-        let kept = self.kept.iter().map(line_of_kept).collect();
-        self.report.kept = kept;
+        let line = |kept: &KeptThing| ReportLine::of(&kept.thing, kept.until, Some(kept.reason.clone()));
+        self.report.kept = self.kept.iter().map(line).collect();
         let folder = self.folder.clone();
         let ledgers = self.blocking(move || ledger::files(&folder)).await??;
         for (done, path) in ledgers.iter().enumerate() {
@@ -116,16 +116,5 @@ impl Sweeper {
 
     pub(super) fn has_expired(&self, expires: Option<Timestamp>) -> bool {
         expires.is_some_and(|expires| expires.after(self.options.margin) < self.options.clock.now())
-    }
-}
-
-fn line_of_kept(kept: &KeptThing) -> ReportLine {
-    ReportLine {
-        kind: kept.thing.kind,
-        provider: kept.thing.provider.clone(),
-        id: Some(kept.thing.id.clone()),
-        name: kept.thing.name.clone().unwrap_or_default(),
-        reason: Some(kept.reason.clone()),
-        bound: kept.until,
     }
 }
